@@ -1,0 +1,75 @@
+"""Checks of arguments that several modules share. Each error names the argument, what was expected, and what to do."""
+
+from typing import Any
+
+import jax
+import numpy as np
+
+
+def check_finite(name: str, value: Any) -> None:
+    """Raise if an array holds NaN or infinity. Abstract values (inside `jit`) pass: they cannot be looked at.
+
+    Raises:
+        ValueError: naming the argument and the first bad index.
+    """
+    if isinstance(value, jax.core.Tracer):
+        return
+    array = np.asarray(value)
+    if array.dtype == object or not np.issubdtype(array.dtype, np.number):
+        raise ValueError(f"`{name}`: expected an array of numbers, got dtype {array.dtype}; convert it first.")
+    bad = ~np.isfinite(array)
+    if bad.any():
+        where = tuple(int(i) for i in np.argwhere(bad)[0])
+        raise ValueError(
+            f"`{name}`: expected finite numbers, got {array[where]} at index {where} "
+            f"({int(bad.sum())} bad of {array.size}); clean or drop those entries."
+        )
+
+
+def check_ndim(name: str, value: Any, ndim: int, axes: str) -> None:
+    """Raise unless `value` has `ndim` axes; `axes` says in words what they are.
+
+    Raises:
+        ValueError: naming the argument, the axes expected and the shape got.
+    """
+    if np.ndim(value) != ndim:
+        raise ValueError(f"`{name}`: expected {ndim} axes [{axes}], got shape {np.shape(value)}; reshape it.")
+
+
+def check_batch(name: str, x: Any) -> None:
+    """Raise unless `x` is a finite batch of at least one example with at least one feature axis.
+
+    Raises:
+        ValueError: for a missing batch axis, an empty batch, or entries that are not finite.
+    """
+    if np.ndim(x) < 2:
+        raise ValueError(
+            f"`{name}`: expected a batch [n, ...features], got shape {np.shape(x)}; "
+            f"add the batch axis with `{name}[None]`."
+        )
+    if 0 in np.shape(x):
+        raise ValueError(f"`{name}`: expected at least one example and one feature, got shape {np.shape(x)}.")
+    check_finite(name, x)
+
+
+def check_same_features(name1: str, x1: Any, name2: str, x2: Any) -> None:
+    """Raise unless two batches agree in every axis but the first.
+
+    Raises:
+        ValueError: naming both arguments and both shapes.
+    """
+    if np.shape(x1)[1:] != np.shape(x2)[1:]:
+        raise ValueError(
+            f"`{name2}`: expected examples of shape {np.shape(x1)[1:]} as in `{name1}`, got {np.shape(x2)[1:]}."
+        )
+
+
+def check_int(name: str, value: Any, minimum: int) -> int:
+    """Return `value` as an int if it is an integer of at least `minimum`.
+
+    Raises:
+        ValueError: naming the argument.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
+        raise ValueError(f"`{name}`: expected an integer of at least {minimum}, got {value!r}.")
+    return int(value)

@@ -1,0 +1,150 @@
+"""Mean and covariance of infinitely wide networks, trained for a time t."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from eqbook._checks import check_finite
+from eqbook.dynamics.schedule import GradientFlow, Schedule
+from eqbook.grams import Gram
+
+
+def _check_square(name: str, matrix: Array) -> None:
+    if jnp.ndim(matrix) != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
+        raise ValueError(f"`{name}`: expected a square Gram matrix [n, n], got shape {jnp.shape(matrix)}.")
+    check_finite(name, matrix)
+    scale, skew = jnp.max(jnp.abs(matrix)), jnp.max(jnp.abs(matrix - matrix.T))
+    if skew > 1e3 * jnp.finfo(matrix.dtype).eps * scale:
+        raise ValueError(f"`{name}`: expected a symmetric matrix, got one with |A - A^T| up to {skew:.3g}.")
+
+
+class EnsembleLaw:
+    r"""Law of the outputs of infinitely wide networks trained on the squared loss.
+
+    With $\Theta$, $K$ the Gram matrices on the training set, $Y$ the targets, and
+    $H_t = \phi_t(\Theta)$, which is $\Theta^{-1}(1 - e^{-\eta\Theta t})$ for gradient flow:
+
+    $\mu_t(x) = \Theta(x, X) H_t Y$,
+
+    $\Sigma_t(x, x') = K(x, x') + \Theta(x, X) H_t K H_t \Theta(X, x')
+    - \Theta(x, X) H_t K(X, x') - K(x, X) H_t \Theta(X, x')$.
+
+    $\Theta$ is diagonalised once, when the object is made; every time and every schedule then costs products only.
+
+    Args:
+        ntk: $\Theta(X, X)$, `[n, n]`.
+        nngp: $K(X, X)$, `[n, n]`; needed for covariances only.
+        y: targets $Y$, `[n, k]`, in the unit that predictions shall have.
+        diag_reg: added to the diagonal of $\Theta$, in units of its mean diagonal entry. 0 is the theory's setting.
+
+    Raises:
+        ValueError: if a matrix is not square, symmetric and finite, or `y` does not fit.
+
+    References:
+        Lee, Xiao, Schoenholz, Bahri, Novak, Sohl-Dickstein, Pennington, "Wide Neural Networks of Any Depth Evolve as
+        Linear Models Under Gradient Descent", 2019, https://arxiv.org/abs/1902.06720 (equations 13 to 15).
+    """
+
+    def __init__(
+        self,
+        ntk: Float[Array, "n n"],
+        nngp: Float[Array, "n n"] | None = None,
+        y: Float[Array, "n k"] | None = None,
+        diag_reg: float = 0.0,
+    ) -> None:
+        ntk, nngp, y = (None if a is None else jnp.asarray(a) for a in (ntk, nngp, y))
+        _check_square("ntk", ntk)
+        if y is None or jnp.ndim(y) != 2 or y.shape[0] != ntk.shape[0]:
+            got = None if y is None else jnp.shape(y)
+            raise ValueError(f"`y`: expected targets [n, k] with n = {ntk.shape[0]} as in `ntk`, got shape {got}.")
+        check_finite("y", y)
+        if nngp is not None:
+            _check_square("nngp", nngp)
+            if nngp.shape != ntk.shape:
+                raise ValueError(f"`nngp`: expected shape {ntk.shape} as `ntk`, got {nngp.shape}.")
+        if not diag_reg >= 0:
+            raise ValueError(f"`diag_reg`: expected a number >= 0, got {diag_reg!r}.")
+        ridge = diag_reg * jnp.mean(jnp.diag(ntk))
+        self.eigenvalues, self._vectors = jnp.linalg.eigh(ntk + ridge * jnp.eye(len(ntk), dtype=ntk.dtype))
+        self._ntk, self._nngp, self._y = ntk, nngp, y
+
+    def mean(
+        self, ntk_test_train: Float[Array, "m n"], t: float, schedule: Schedule | None = None
+    ) -> Float[Array, "m k"]:
+        r"""$\mu_t(x) = \Theta(x, X) H_t Y$.
+
+        Args:
+            ntk_test_train: $\Theta(x, X)$, `[m, n]`.
+            t: training time, or number of steps; `inf` for the end of training.
+            schedule: how the networks are trained; `GradientFlow(1.0)` if not given.
+
+        Raises:
+            ValueError: if a shape does not fit, `t` is no training time, or the Gram matrix is singular at `t = inf`.
+        """
+        rows = self._rows("ntk_test_train", ntk_test_train)
+        with jax.default_matmul_precision("highest"):
+            return (rows @ self._vectors) * self._learned(t, schedule) @ (self._vectors.T @ self._y)
+
+    def train_mean(self, t: float, schedule: Schedule | None = None) -> Float[Array, "n k"]:
+        """The mean on the training inputs; see `mean`."""
+        return self.mean(self._ntk, t, schedule)
+
+    def covariance(
+        self,
+        nngp_test_test: Float[Array, "m m"],
+        test_train: Gram,
+        t: float,
+        schedule: Schedule | None = None,
+    ) -> Float[Array, "m m"]:
+        r"""$\Sigma_t(x, x')$ of one output; different outputs are independent.
+
+        Args:
+            nngp_test_test: $K(x, x')$, `[m, m]`.
+            test_train: `Gram` with $K(x, X)$ and $\Theta(x, X)$, each `[m, n]`.
+            t: training time, or number of steps; `inf` for the end of training.
+            schedule: how the networks are trained; `GradientFlow(1.0)` if not given.
+
+        Raises:
+            ValueError: as `mean`, or if `nngp` was not given.
+        """
+        if self._nngp is None:
+            raise ValueError("`nngp`: expected the training Gram matrix K(X, X), got None; EnsembleLaw(..., nngp=...).")
+        theta = self._rows("test_train.ntk", test_train.ntk)
+        k_rows = self._rows("test_train.nngp", test_train.nngp)
+        if jnp.shape(nngp_test_test) != (theta.shape[0], theta.shape[0]):
+            raise ValueError(
+                f"`nngp_test_test`: expected [m, m] with m = {theta.shape[0]} as in `test_train`, "
+                f"got shape {jnp.shape(nngp_test_test)}."
+            )
+        # In the eigenbasis of Theta, A = Theta(x, X) H_t is a scaling of columns.
+        with jax.default_matmul_precision("highest"):
+            a = (theta @ self._vectors) * self._learned(t, schedule)
+            cross = a @ (k_rows @ self._vectors).T
+            k_train = self._vectors.T @ self._nngp @ self._vectors
+            return nngp_test_test + a @ k_train @ a.T - cross - cross.T
+
+    def _learned(self, t: float, schedule: Schedule | None) -> Float[Array, " n"]:
+        schedule = GradientFlow() if schedule is None else schedule
+        t = float(t)
+        schedule.check(self.eigenvalues, t)
+        if t == float("inf"):
+            self._check_invertible()
+        return schedule.learned(self.eigenvalues, t)
+
+    def _check_invertible(self) -> None:
+        smallest, largest = self.eigenvalues[0], self.eigenvalues[-1]
+        floor = len(self.eigenvalues) * jnp.finfo(self.eigenvalues.dtype).eps * largest
+        if smallest <= floor:
+            raise ValueError(
+                f"`ntk`: expected an invertible Gram matrix for t = inf (smallest eigenvalue > {floor:.3g}), got "
+                f"{smallest:.3g}, largest {largest:.3g}; remove duplicate inputs, use float64, a finite `t`, or "
+                "`diag_reg` > 0."
+            )
+
+    def _rows(self, name: str, matrix: Array | None) -> Array:
+        n = len(self.eigenvalues)
+        if matrix is None or jnp.ndim(matrix) != 2 or matrix.shape[1] != n:
+            got = None if matrix is None else jnp.shape(matrix)
+            raise ValueError(f"`{name}`: expected [m, n] with n = {n} training inputs, got shape {got}.")
+        check_finite(name, matrix)
+        return jnp.asarray(matrix)

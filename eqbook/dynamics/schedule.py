@@ -1,0 +1,113 @@
+r"""How far each eigenmode of the NTK has been learned.
+
+Both schedules minimise $\mathcal L = \frac12 \sum_i \| f(x_i) - y_i \|^2$, summed over the training set. For a loss
+averaged over $n$ examples, divide the learning rate by $n$.
+"""
+
+import math
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+
+def _check_rate(owner: str, value: float) -> None:
+    if not math.isfinite(value) or value <= 0:
+        raise ValueError(f"{owner}: `learning_rate`: expected a finite number > 0, got {value!r}.")
+
+
+def _over(numerator: Array, eigenvalues: Array, limit: Array | float) -> Array:
+    """`numerator / eigenvalues`, and `limit` where an eigenvalue is 0."""
+    zero = eigenvalues == 0
+    return jnp.where(zero, limit, numerator / jnp.where(zero, 1, eigenvalues))
+
+
+class Schedule:
+    """A way of training: `GradientFlow` or `GradientDescent`."""
+
+    def learned(self, eigenvalues: Float[Array, " n"], t: float) -> Float[Array, " n"]:
+        r"""$\phi_t(\lambda)$, with the training residual after time $t$ being $1 - \lambda \phi_t(\lambda)$.
+
+        Args:
+            eigenvalues: eigenvalues $\lambda$ of the NTK Gram matrix, `[n]`.
+            t: training time or number of steps; `inf` for the end of training.
+        """
+        raise NotImplementedError
+
+    def check(self, eigenvalues: Float[Array, " n"], t: float) -> None:
+        """Raise if `t` is no training time, or training would diverge."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class GradientFlow(Schedule):
+    r"""Continuous time, $\dot\theta = -\eta \nabla \mathcal L$: $\phi_t(\lambda) = (1 - e^{-\eta\lambda t}) / \lambda$.
+
+    Args:
+        learning_rate: $\eta$, in units of 1/time.
+
+    Raises:
+        ValueError: if the learning rate is not positive and finite.
+    """
+
+    learning_rate: float = 1.0
+
+    def __post_init__(self) -> None:
+        _check_rate("GradientFlow", self.learning_rate)
+
+    def learned(self, eigenvalues: Float[Array, " n"], t: float) -> Float[Array, " n"]:
+        if math.isinf(t):
+            return 1 / eigenvalues
+        # expm1: for small exponents 1 - exp(-x) loses all digits.
+        return _over(-jnp.expm1(-self.learning_rate * t * eigenvalues), eigenvalues, self.learning_rate * t)
+
+    def check(self, eigenvalues: Float[Array, " n"], t: float) -> None:
+        """Raise if `t` is negative or NaN."""
+        if not t >= 0:
+            raise ValueError(f"`t`: expected a training time >= 0 (inf for the end of training), got {t!r}.")
+
+
+@dataclass(frozen=True)
+class GradientDescent(Schedule):
+    r"""Full-batch steps, $\theta \leftarrow \theta - \eta \nabla \mathcal L$:
+    $\phi_t(\lambda) = (1 - (1 - \eta\lambda)^t) / \lambda$ after $t$ steps.
+
+    Args:
+        learning_rate: $\eta$; training converges for $\eta < 2 / \lambda_{max}$.
+
+    Raises:
+        ValueError: if the learning rate is not positive and finite.
+    """
+
+    learning_rate: float
+
+    def __post_init__(self) -> None:
+        _check_rate("GradientDescent", self.learning_rate)
+
+    def learned(self, eigenvalues: Float[Array, " n"], t: float) -> Float[Array, " n"]:
+        if math.isinf(t):
+            return 1 / eigenvalues
+        if t == 0:  # below, log(0) * 0 would be NaN
+            return jnp.zeros_like(eigenvalues)
+        shrink = 1 - self.learning_rate * eigenvalues
+        # (1 - x)^t = +-exp(t log|1 - x|), with log1p where the base is positive, to keep the digits of small x.
+        positive = shrink > 0
+        log = jnp.where(
+            positive,
+            jnp.log1p(-self.learning_rate * jnp.where(positive, eigenvalues, 0)),
+            jnp.log(jnp.abs(jnp.where(positive, 1, shrink))),
+        )
+        rest = jnp.where(positive, -jnp.expm1(t * log), 1 - (-1.0) ** t * jnp.exp(t * log))
+        return _over(rest, eigenvalues, self.learning_rate * t)
+
+    def check(self, eigenvalues: Float[Array, " n"], t: float) -> None:
+        """Raise if `t` is not a number of steps, or the learning rate is past stability for training without end."""
+        if math.isinf(t) and t > 0:
+            limit = 2 / float(jnp.max(eigenvalues))
+            if self.learning_rate >= limit:
+                raise ValueError(
+                    f"GradientDescent: `learning_rate`: expected < 2 / lambda_max = {limit:.6g} so that training "
+                    f"converges, got {self.learning_rate:.6g}; use a smaller one, or a finite `t`."
+                )
+        elif not (t >= 0 and float(t).is_integer()):
+            raise ValueError(f"`t`: expected a whole number of steps >= 0 (or inf), got {t!r}.")

@@ -1,0 +1,112 @@
+r"""How a group moves data. All actions are left actions: `action(g, action(h, x))` equals `action(gh, x)`."""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Shaped
+
+from eqbook._checks import check_finite
+from eqbook.groups.finite import FiniteGroup
+from eqbook.groups.planar import cyclic, dihedral
+
+
+class Action:
+    """An action of a finite group on arrays; axes in front of those that it moves are batch axes.
+
+    Attributes:
+        group: the group that acts.
+    """
+
+    group: FiniteGroup
+
+    def __call__(self, g: int, x: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
+        r"""$\rho(g) x$.
+
+        Args:
+            g: element of the group, an index.
+            x: array to move.
+        """
+        raise NotImplementedError
+
+
+class TrivialAction(Action):
+    r"""$\rho(g) x = x$: the action on the outputs of an invariant task.
+
+    Args:
+        group: the group that acts.
+    """
+
+    def __init__(self, group: FiniteGroup) -> None:
+        self.group = group
+
+    def __call__(self, g: int, x: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
+        self.group.check_element(g)
+        return x
+
+
+class MatrixAction(Action):
+    r"""$\rho(g) x = M_g x$ on the last axis, for orthogonal matrices with $M_{gh} = M_g M_h$.
+
+    Args:
+        group: the group that acts.
+        matrices: $M_g$ for each element, `[order, d, d]`.
+
+    Raises:
+        ValueError: if the matrices are not orthogonal or do not multiply as the group does.
+    """
+
+    def __init__(self, group: FiniteGroup, matrices: Float[Array, "order d d"]) -> None:
+        check_finite("matrices", matrices)
+        matrices = np.asarray(matrices, np.float64)
+        if matrices.ndim != 3 or matrices.shape[0] != group.order or matrices.shape[1] != matrices.shape[2]:
+            raise ValueError(
+                f"`matrices`: expected [order, d, d] with order = {group.order}, got shape {matrices.shape}."
+            )
+        size = matrices.shape[1]
+        tolerance = 1e-5  # wide enough for matrices computed in float32, far below any error of a wrong element
+        if not np.allclose(matrices @ matrices.transpose(0, 2, 1), np.eye(size), atol=tolerance):
+            raise ValueError("`matrices`: expected orthogonal matrices, got one with M M^T different from 1.")
+        for g in group.elements:
+            if not np.allclose(matrices[g] @ matrices, matrices[group.table[g]], atol=tolerance):
+                raise ValueError(f"`matrices`: expected M_g M_h = M_gh, which fails for g = {g} ({group.names[g]}).")
+        self.group, self.matrices = group, matrices
+
+    def __call__(self, g: int, x: Float[Array, "*batch d"]) -> Float[Array, "*batch d"]:
+        x = jnp.asarray(x)
+        size = self.matrices.shape[1]
+        if x.ndim == 0 or x.shape[-1] != size:
+            raise ValueError(f"`x`: expected a last axis of size {size}, got shape {x.shape}.")
+        matrix = jnp.asarray(self.matrices[self.group.check_element(g)], x.dtype)
+        return jnp.matmul(x, matrix.T, precision="highest")
+
+
+class ImageAction(Action):
+    r"""Rotations by multiples of 90 degrees, and reflections, of square images `[..., size, size, channels]`.
+
+    $(\rho(g) f)(x) = f(g^{-1} x)$: element `r1` turns the picture counter-clockwise, `s` mirrors it left to right. Each
+    element permutes pixels, so that the action is exact.
+
+    Args:
+        group: `cyclic(1)`, `cyclic(2)`, `cyclic(4)`, `dihedral(1)`, `dihedral(2)` or `dihedral(4)`.
+
+    Raises:
+        ValueError: for every other group: its rotations do not map the pixel grid to itself.
+    """
+
+    def __init__(self, group: FiniteGroup) -> None:
+        allowed = {make(n): (n, make is dihedral) for n in (1, 2, 4) for make in (dihedral, cyclic)}
+        if group not in allowed:
+            raise ValueError(
+                f"`group`: expected cyclic(n) or dihedral(n) with n in 1, 2, 4, whose elements permute the pixels "
+                f"of a square image, got {group!r}; other rotations need interpolation and are not an exact action."
+            )
+        self.group = group
+        self._rotations, self._reflects = allowed[group]
+
+    def __call__(self, g: int, x: Shaped[Array, "*batch size size channels"]) -> Shaped[Array, "..."]:
+        if jnp.ndim(x) < 3 or x.shape[-2] != x.shape[-3]:
+            raise ValueError(f"`x`: expected square images [..., size, size, channels], got shape {jnp.shape(x)}.")
+        g = self.group.check_element(g)
+        rows, columns = jnp.ndim(x) - 3, jnp.ndim(x) - 2
+        if g >= self._rotations:  # r^k s: the reflection acts first
+            x = jnp.flip(x, columns)
+        return jnp.rot90(x, (g % self._rotations) * (4 // self._rotations), axes=(rows, columns))

@@ -1,0 +1,79 @@
+"""Full augmentation: a training set replaced by the orbits of its examples."""
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Int, Shaped
+
+from eqbook._checks import check_int
+from eqbook.groups.actions import Action
+from eqbook.groups.finite import FiniteGroup
+
+
+def orbit(action: Action, x: Shaped[Array, "..."]) -> Shaped[Array, "order ..."]:
+    r"""$(\rho(g) x)_{g \in G}$, the group axis in front.
+
+    Args:
+        action: how the group moves `x`.
+        x: array, with any batch axes that the action allows.
+
+    Returns:
+        Array of shape `[order, *x.shape]`.
+    """
+    return jnp.stack([action(g, x) for g in action.group.elements])
+
+
+def augment(
+    action_x: Action, x: Shaped[Array, "n ..."], action_y: Action, y: Shaped[Array, "n ..."]
+) -> tuple[Shaped[Array, "order_n ..."], Shaped[Array, "order_n ..."]]:
+    r"""The augmented set $\{(\rho_X(g) x_i, \rho_Y(g) y_i)\}$, example $i$ moved by $g$ at index $g n + i$.
+
+    Args:
+        action_x: action on inputs.
+        x: inputs, `[n, ...]`.
+        action_y: action on targets; `TrivialAction(group)` for an invariant task.
+        y: targets, `[n, ...]`.
+
+    Returns:
+        Inputs and targets with `order * n` examples.
+
+    Raises:
+        ValueError: if the two actions belong to different groups, or `x` and `y` differ in length.
+    """
+    if action_x.group != action_y.group:
+        raise ValueError(f"`action_y`: expected an action of {action_x.group!r}, got one of {action_y.group!r}.")
+    if jnp.shape(x)[:1] != jnp.shape(y)[:1]:
+        raise ValueError(f"`y`: expected {jnp.shape(x)[:1]} examples as in `x`, got shape {jnp.shape(y)}.")
+    return tuple(_merge(orbit(action, z)) for action, z in ((action_x, x), (action_y, y)))
+
+
+def _merge(stacked: Array) -> Array:
+    return stacked.reshape(-1, *stacked.shape[2:])
+
+
+def augmented_permutation(group: FiniteGroup, n: int, g: int) -> Int[np.ndarray, " order_n"]:
+    r"""$\pi_g$ with $\rho(g) x_j = x_{\pi_g(j)}$ on a set augmented by `augment`.
+
+    Example $i$ moved by $h$, at index $h n + i$, goes to index $(g h) n + i$.
+
+    Args:
+        group: the group.
+        n: number of examples before augmentation.
+        g: element of the group.
+
+    Returns:
+        Permutation of `order * n` indices.
+
+    Raises:
+        ValueError: if `g` is not an element or `n` not positive.
+    """
+    n, g = check_int("n", n, 1), group.check_element(g)
+    return (group.table[g][:, None] * n + np.arange(n)).reshape(-1)
+
+
+def permutation_matrix(permutation: Int[np.ndarray, " m"]) -> Int[np.ndarray, "m m"]:
+    r"""$\Pi$ with $(\Pi a)_j = a_{\pi(j)}$, so that $\Pi(g)$ acts on stacked values as $x_j \mapsto \rho(g) x_j$.
+
+    Args:
+        permutation: $\pi$, `[m]`.
+    """
+    return np.eye(len(permutation), dtype=int)[permutation]

@@ -1,0 +1,95 @@
+"""Finite groups from their Cayley tables."""
+
+from functools import cached_property
+
+import numpy as np
+from jaxtyping import Int
+
+
+class FiniteGroup:
+    r"""A finite group; elements are the indices $0, \dots, |G| - 1$.
+
+    `table[g, h]` is the index of the product $g h$. The identity and the inverses are read off the table.
+
+    Args:
+        table: Cayley table, integers, `[order, order]`.
+        names: one name for each element; the index if not given.
+
+    Raises:
+        ValueError: if the table is not that of a group; the message names the axiom that fails.
+    """
+
+    def __init__(self, table: Int[np.ndarray, "order order"], names: tuple[str, ...] | None = None) -> None:
+        table = np.asarray(table)
+        self.table = _check_table(table)
+        self.table.setflags(write=False)
+        self.order = len(table)
+        self.names = tuple(str(g) for g in range(self.order)) if names is None else tuple(names)
+        if len(self.names) != self.order:
+            raise ValueError(f"`names`: expected {self.order} names, got {len(self.names)}.")
+
+    @cached_property
+    def identity(self) -> int:
+        """Index of the neutral element."""
+        return _identity(self.table)
+
+    @cached_property
+    def inverse(self) -> Int[np.ndarray, " order"]:
+        r"""`inverse[g]` is the index of $g^{-1}$."""
+        return np.argmax(self.table == self.identity, axis=1)
+
+    @property
+    def elements(self) -> range:
+        """The indices of all elements."""
+        return range(self.order)
+
+    @property
+    def is_abelian(self) -> bool:
+        """Whether all elements commute."""
+        return bool((self.table == self.table.T).all())
+
+    def check_element(self, g: int) -> int:
+        """Return `g` if it is an element.
+
+        Raises:
+            ValueError: if it is not.
+        """
+        if not 0 <= g < self.order:
+            raise ValueError(f"`g`: expected an element 0 .. {self.order - 1}, got {g!r}.")
+        return int(g)
+
+    def __eq__(self, other: object) -> bool:
+        # Names count: cyclic(2) and dihedral(1) share a table, but one turns and the other mirrors.
+        return isinstance(other, FiniteGroup) and self.names == other.names and np.array_equal(self.table, other.table)
+
+    def __hash__(self) -> int:
+        return hash((self.names, self.table.tobytes()))
+
+    def __repr__(self) -> str:
+        return f"FiniteGroup(order={self.order}, names={self.names})"
+
+
+def _identity(table: np.ndarray) -> int:
+    everything = np.arange(len(table))
+    neutral = (table == everything).all(axis=1) & (table.T == everything).all(axis=1)
+    if not neutral.any():
+        raise ValueError("`table`: expected a Cayley table, got one without a neutral element.")
+    return int(np.argmax(neutral))
+
+
+def _check_table(table: np.ndarray) -> np.ndarray:
+    n = len(table) if table.ndim else 0
+    if table.ndim != 2 or table.shape != (n, n) or n == 0 or not np.issubdtype(table.dtype, np.integer):
+        raise ValueError(
+            f"`table`: expected a square array of integers [order, order], "
+            f"got shape {table.shape}, dtype {table.dtype}."
+        )
+    if table.min() < 0 or table.max() >= n:
+        raise ValueError(f"`table`: expected entries 0 .. {n - 1}, got {table.min()} .. {table.max()}.")
+    if not (np.sort(table, axis=0).T == np.arange(n)).all() or not (np.sort(table, axis=1) == np.arange(n)).all():
+        raise ValueError("`table`: expected each element once in every row and column, got a repeated one.")
+    _identity(table)
+    for g in range(n):  # one g at a time: n^2 memory, not n^3
+        if not np.array_equal(table[table[g]], table[g][table]):
+            raise ValueError(f"`table`: expected an associative product, got (g h) k != g (h k) for g = {g}.")
+    return table.copy()

@@ -1,0 +1,13 @@
+"""What a layer is: frozen dataclasses that say nothing about how they are computed.
+
+`eqbook.networks` makes a layer finite (a Flax module), `eqbook.kernels` takes it to infinite width (a map of kernels).
+Both look up the layer's type, so a new layer is a dataclass here and one function in each of the two folders.
+"""
+
+from eqbook.layers.activation import Erf as Erf
+from eqbook.layers.activation import Relu as Relu
+from eqbook.layers.dense import Dense as Dense
+from eqbook.layers.layer import Layer as Layer
+from eqbook.layers.sequential import Sequential as Sequential
+
+__all__ = ["Dense", "Erf", "Layer", "Relu", "Sequential"]

@@ -1,0 +1,42 @@
+"""The fully connected layer."""
+
+import math
+from dataclasses import dataclass
+
+from eqbook._checks import check_int
+from eqbook.layers.layer import Layer
+
+
+def check_std(layer: str, name: str, value: float) -> None:
+    """Raise unless a standard deviation is a finite number that is not negative.
+
+    Raises:
+        ValueError: naming the layer and the argument.
+    """
+    if not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+        raise ValueError(f"{layer}: `{name}`: expected a finite number >= 0, got {value!r}.")
+
+
+@dataclass(frozen=True)
+class Dense(Layer):
+    r"""Fully connected layer in NTK parametrisation, acting on the last axis.
+
+    $z_i = \frac{\sigma_W}{\sqrt{n_{in}}} \sum_j W_{ij} x_j + \sigma_b b_i$ with $W_{ij}, b_i \sim N(0, 1)$.
+
+    Args:
+        features: number of outputs $n_{out}$. At infinite width only that of a network's last layer has a meaning.
+        W_std: $\sigma_W$, standard deviation of the weights.
+        b_std: $\sigma_b$, standard deviation of the bias. 0 means that the layer has no bias.
+
+    Raises:
+        ValueError: if `features` is not a positive integer or a standard deviation is negative or not finite.
+    """
+
+    features: int
+    W_std: float = 1.0
+    b_std: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_int("Dense: features", self.features, 1)
+        check_std("Dense", "W_std", self.W_std)
+        check_std("Dense", "b_std", self.b_std)

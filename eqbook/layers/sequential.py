@@ -1,0 +1,70 @@
+"""Layers one after the other: the network."""
+
+from typing import Any
+
+import jax
+from jaxtyping import Array, Float
+
+from eqbook.layers.layer import Layer
+
+
+class Sequential(Layer):
+    """A network as a list of layers, finite or infinitely wide.
+
+    Args:
+        *layers: the layers in the order of the data. A `Sequential` may stand among them.
+
+    Raises:
+        ValueError: if there is no layer, or an argument is not a layer (most often the class `Relu` in place of the
+            layer `Relu()`).
+    """
+
+    def __init__(self, *layers: Layer) -> None:
+        if not layers:
+            raise ValueError("Sequential: expected at least one layer, got none; for example Sequential(Dense(1)).")
+        for position, layer in enumerate(layers):
+            if not isinstance(layer, Layer):
+                raise ValueError(
+                    f"Sequential: layer {position}: expected a layer such as Dense(1) or Relu(), got {layer!r}."
+                )
+        self.layers = layers
+
+    def init(self, key: jax.Array, input_shape: tuple[int, ...]) -> Any:
+        """Draw the parameters of the finite network, all i.i.d. N(0, 1).
+
+        Args:
+            key: random key.
+            input_shape: shape of a batch, `(n, ...)`; the number of examples `n` does not matter.
+
+        Returns:
+            Tree of parameters, as Flax keeps them.
+
+        Raises:
+            ValueError: if `input_shape` is not a batch's.
+        """
+        from eqbook.networks import init  # not at the top: networks needs this module
+
+        return init(self, key, input_shape)
+
+    def apply(self, params: Any, x: Float[Array, "n ..."]) -> Float[Array, "n ..."]:
+        """Outputs of the finite network on a batch.
+
+        Args:
+            params: what `init` returned, or what training made of it.
+            x: batch of inputs, `[n, ...]`.
+
+        Returns:
+            Outputs, `[n, features of the last layer]`.
+        """
+        from eqbook.networks import apply
+
+        return apply(self, params, x)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequential) and self.layers == other.layers
+
+    def __hash__(self) -> int:
+        return hash(self.layers)
+
+    def __repr__(self) -> str:
+        return f"Sequential({', '.join(map(repr, self.layers))})"

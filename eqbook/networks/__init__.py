@@ -1,0 +1,11 @@
+"""Finite networks: the Flax module that belongs to each layer, and the kernels of a network as it stands.
+
+`init` and `apply` are what `Sequential.init` and `Sequential.apply` call.
+"""
+
+from eqbook.networks.empirical import empirical_kernels as empirical_kernels
+from eqbook.networks.module import apply as apply
+from eqbook.networks.module import init as init
+from eqbook.networks.module import to_flax as to_flax
+
+__all__ = ["apply", "empirical_kernels", "init", "to_flax"]

@@ -1,0 +1,58 @@
+"""Kernels of one finite network, at its present parameters."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from eqbook._checks import check_batch, check_same_features
+from eqbook.grams import Gram
+
+
+def empirical_kernels(
+    net: Any, params: Any, x1: Float[Array, "n1 ..."], x2: Float[Array, "n2 ..."] | None = None
+) -> Gram:
+    r"""Neural tangent kernel and output products of one finite network, averaged over its outputs.
+
+    $\hat\Theta(x, x') = \frac{1}{n_{out}} \sum_k \langle \partial_\theta f_k(x), \partial_\theta f_k(x') \rangle$ and
+    $\hat K(x, x') = \frac{1}{n_{out}} \sum_k f_k(x) f_k(x')$. Over random parameters their expectations are the NTK and
+    the NNGP of the network at its finite width.
+
+    Args:
+        net: network with `apply(params, x) -> [n, n_out]`: a `Sequential` or a Flax module.
+        params: its parameters.
+        x1: batch of inputs, `[n1, ...]`.
+        x2: second batch, `[n2, ...]`; `None` means `x1`.
+
+    Returns:
+        `Gram` with `nngp` and `ntk`, both `[n1, n2]`.
+
+    Raises:
+        ValueError: if a batch is empty or not finite, or the two do not fit together.
+
+    References:
+        Jacot, Gabriel, Hongler, "Neural Tangent Kernel: Convergence and Generalization in Neural Networks", 2018,
+        https://arxiv.org/abs/1806.07572
+    """
+    check_batch("x1", x1)
+    if x2 is not None:
+        check_batch("x2", x2)
+        check_same_features("x1", x1, "x2", x2)
+
+    def outputs(p, x):
+        y = net.apply(p, x)
+        return y.reshape(x.shape[0], -1)
+
+    def flat_jacobian(x):
+        jacobian = jax.tree.leaves(jax.jacrev(outputs)(params, x))
+        n, n_out = jacobian[0].shape[:2]
+        return jnp.concatenate([leaf.reshape(n, n_out, -1) for leaf in jacobian], axis=-1)
+
+    f1, j1 = outputs(params, x1), flat_jacobian(x1)
+    f2, j2 = (f1, j1) if x2 is None else (outputs(params, x2), flat_jacobian(x2))
+    n_out = f1.shape[1]
+    return Gram(
+        nngp=jnp.matmul(f1, f2.T, precision="highest") / n_out,
+        ntk=jnp.einsum("iop,jop->ij", j1, j2, precision="highest") / n_out,
+    )

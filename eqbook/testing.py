@@ -1,0 +1,100 @@
+"""Checks that the tests and the book share: tolerances from dtype and statistics, and equivariance."""
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from eqbook.groups import Action
+
+
+def tolerance(dtype: object, operations: int = 1) -> float:
+    r"""Relative rounding error to expect of a sum of `operations` terms.
+
+    $8 \epsilon \sqrt{m}$ for $m$ operations: rounding errors add up like a random walk, and 8 of its standard
+    deviations leave room for no chance failure and for no algebraic error.
+
+    Args:
+        dtype: floating dtype of the computation.
+        operations: number $m$ of terms added up, at least 1.
+    """
+    return 8 * float(jnp.finfo(dtype).eps) * float(np.sqrt(max(operations, 1)))
+
+
+def relative_error(actual: Float[Array, "..."], expected: Float[Array, "..."]) -> float:
+    r"""$\| a - b \| / \| b \|$ in the Frobenius norm.
+
+    Args:
+        actual: $a$.
+        expected: $b$, of the same shape.
+
+    Raises:
+        ValueError: if the shapes differ.
+    """
+    actual, expected = np.asarray(actual), np.asarray(expected)
+    if actual.shape != expected.shape:
+        raise ValueError(f"`actual`: expected shape {expected.shape} as `expected`, got {actual.shape}.")
+    return float(np.linalg.norm(actual - expected) / np.linalg.norm(expected))
+
+
+def assert_below(residual: float, bound: float, what: str = "residual") -> None:
+    """Print a residual beside its bound, and fail if it is not below.
+
+    Args:
+        residual: what was measured.
+        bound: what it must stay below.
+        what: name of the residual, for the printed line and the error.
+
+    Raises:
+        AssertionError: if the residual is above the bound or NaN.
+    """
+    residual, bound = float(residual), float(bound)
+    line = f"{what}: {residual:.2e} (bound {bound:.2e})"
+    assert residual <= bound, f"too large: {line}"
+    print(line)
+
+
+def monte_carlo_z(samples: Float[Array, "draws ..."], expected: Float[Array, "..."]) -> Float[np.ndarray, "..."]:
+    r"""Distance of a sample mean from its expectation, in standard errors.
+
+    $z = (\bar s - \mu) / (\hat\sigma / \sqrt{m})$ for $m$ independent draws.
+
+    Args:
+        samples: independent draws along the first axis.
+        expected: $\mu$.
+    """
+    samples = np.asarray(samples, np.float64)
+    standard_error = samples.std(axis=0, ddof=1) / np.sqrt(len(samples))
+    return (samples.mean(axis=0) - np.asarray(expected)) / standard_error
+
+
+def assert_equivariant(
+    f: Callable[[Array], Array],
+    x: Float[Array, "n ..."],
+    action_in: Action,
+    action_out: Action,
+    bound: float | None = None,
+) -> float:
+    r"""Assert that $f(\rho_X(g) x) = \rho_Y(g) f(x)$ for every $g$ and return the largest relative residual.
+
+    Args:
+        f: function of a batch.
+        x: batch of inputs.
+        action_in: $\rho_X$.
+        action_out: $\rho_Y$; `TrivialAction(group)` for an invariant function.
+        bound: largest relative error allowed; from the dtype and the size of one input if not given.
+
+    Raises:
+        AssertionError: naming the element and the residual.
+    """
+    y = f(x)
+    bound = tolerance(y.dtype, int(np.prod(np.shape(x)[1:]))) if bound is None else bound
+    worst = 0.0
+    for g in action_in.group.elements:
+        residual = relative_error(f(action_in(g, x)), action_out(g, y))
+        assert residual <= bound, (
+            f"not equivariant: {action_in.group.names[g]} moves the output by {residual:.3g} (bound {bound:.3g})"
+        )
+        worst = max(worst, residual)
+    return worst

@@ -1,0 +1,26 @@
+"""Strict modes for all tests, and the two precisions."""
+
+import os
+
+os.environ.setdefault("JAX_PLATFORMS", "cpu")
+
+import jax
+import pytest
+
+
+@pytest.fixture(params=[False, True], ids=["float32", "float64"])
+def dtype(request):
+    """The test runs once with 64-bit types off and once with them on; the value is the default floating dtype."""
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", request.param)
+    yield jax.numpy.dtype("float64" if request.param else "float32")
+    jax.config.update("jax_enable_x64", before)
+
+
+@pytest.fixture
+def x64():
+    """The test runs with 64-bit types."""
+    before = jax.config.jax_enable_x64
+    jax.config.update("jax_enable_x64", True)
+    yield
+    jax.config.update("jax_enable_x64", before)

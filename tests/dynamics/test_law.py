@@ -1,0 +1,172 @@
+"""The closed form against explicit iteration of the linearised dynamics, and everything it must refuse."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import eqbook as eq
+
+NET = eq.Sequential(eq.Dense(8, W_std=1.4, b_std=0.3), eq.Erf(), eq.Dense(1))
+RNG = np.random.default_rng(0)
+TRAIN, TEST = RNG.normal(size=(7, 3)), RNG.normal(size=(4, 3))
+Y = RNG.normal(size=(7, 2))
+
+
+@pytest.fixture
+def grams(x64):
+    return eq.gram(NET, TRAIN), eq.gram(NET, TEST, TRAIN), eq.gram(NET, TEST)
+
+
+@pytest.fixture
+def law(grams):
+    return eq.EnsembleLaw(ntk=grams[0].ntk, nngp=grams[0].nngp, y=Y)
+
+
+def linear_map(schedule, t, theta, rows):
+    """f_t(x) = f_0(x) - A_t (f_0(X) - Y) by iterating d f(x) = -eta Theta(x, X) (f(X) - Y), not by diagonalising."""
+    n, m = len(theta), len(rows)
+    if isinstance(schedule, eq.GradientDescent):
+        steps, eta = int(t), schedule.learning_rate
+        a, residual = np.zeros((m, n)), np.eye(n)
+        for _ in range(steps):
+            a, residual = a + eta * rows @ residual, residual - eta * theta @ residual
+        return a
+    # Gradient flow: 4th-order Runge-Kutta on the residual propagator and its integral.
+    steps = 4000
+    h, eta = t / steps, schedule.learning_rate
+    propagator, integral = np.eye(n), np.zeros((n, n))
+    slope = lambda p: -eta * theta @ p  # noqa: E731
+    for _ in range(steps):
+        k1 = slope(propagator)
+        k2 = slope(propagator + h / 2 * k1)
+        k3 = slope(propagator + h / 2 * k2)
+        k4 = slope(propagator + h * k3)
+        integral += h * (propagator + h / 6 * (k1 + k2 + k3))
+        propagator = propagator + h / 6 * (k1 + 2 * k2 + 2 * k3 + k4)
+    return eta * rows @ integral
+
+
+CASES = [(eq.GradientDescent(0.05), t) for t in (0, 1, 2, 57)] + [(eq.GradientFlow(0.7), t) for t in (0.0, 0.3, 4.0)]
+
+
+@pytest.mark.parametrize("schedule, t", CASES)
+def test_mean_and_covariance_equal_the_iterated_dynamics(grams, law, schedule, t):
+    train, rows, test = grams
+    a = linear_map(schedule, t, np.asarray(train.ntk), np.asarray(rows.ntk))
+    np.testing.assert_allclose(law.mean(rows.ntk, t, schedule), a @ Y, atol=1e-11)
+    # f_t(x) = f_0(x) - A f_0(X) + A Y with Gaussian f_0: the covariance is a congruence of the joint prior.
+    prior = np.block(
+        [[np.asarray(test.nngp), np.asarray(rows.nngp)], [np.asarray(rows.nngp).T, np.asarray(train.nngp)]]
+    )
+    m = np.hstack([np.eye(len(a)), -a])
+    np.testing.assert_allclose(law.covariance(test.nngp, rows, t, schedule), m @ prior @ m.T, atol=1e-11)
+
+
+@pytest.mark.parametrize("schedule", [eq.GradientFlow(), eq.GradientDescent(0.01)])
+def test_end_of_training(grams, law, schedule):
+    """On the training set the mean is Y and the covariance 0; elsewhere the mean is kernel regression."""
+    train, rows, _ = grams
+    condition = float(law.eigenvalues[-1] / law.eigenvalues[0])
+    bound = 100 * np.finfo(float).eps * condition
+    np.testing.assert_allclose(law.train_mean(np.inf, schedule), Y, atol=bound)
+    np.testing.assert_allclose(law.covariance(train.nngp, train, np.inf, schedule), 0, atol=bound)
+    np.testing.assert_allclose(
+        law.mean(rows.ntk, np.inf, schedule), rows.ntk @ np.linalg.solve(train.ntk, Y), atol=bound
+    )
+
+
+def test_large_learning_rate_oscillates_as_the_iteration_does(grams, law):
+    train, rows, _ = grams
+    eta = 3 / float(law.eigenvalues[-1])  # beyond 2 / lambda_max: finite times still have a value
+    for t in (1, 2, 5, 8):
+        schedule = eq.GradientDescent(eta)
+        expected = linear_map(schedule, t, np.asarray(train.ntk), np.asarray(rows.ntk)) @ Y
+        np.testing.assert_allclose(law.mean(rows.ntk, t, schedule), expected, rtol=1e-10)
+    with pytest.raises(ValueError, match=r"`learning_rate`: expected < 2 / lambda_max"):
+        law.mean(rows.ntk, np.inf, schedule)
+
+
+def test_learning_rate_that_kills_a_mode_in_one_step(grams, law):
+    """eta = 1 / lambda_max makes 1 - eta lambda exactly 0 for the largest mode."""
+    schedule = eq.GradientDescent(float(1 / law.eigenvalues[-1]))
+    for t in (0, 1, 2):
+        expected = linear_map(schedule, t, np.asarray(grams[0].ntk), np.asarray(grams[0].ntk)) @ Y
+        np.testing.assert_allclose(law.train_mean(t, schedule), expected, atol=1e-12)
+
+
+def test_singular_gram_matrix(x64):
+    twice = np.concatenate([TRAIN, TRAIN[:1]])
+    k = eq.gram(NET, twice)
+    law = eq.EnsembleLaw(ntk=k.ntk, nngp=k.nngp, y=np.concatenate([Y, Y[:1]]))
+    assert np.isfinite(law.train_mean(10.0)).all()  # a finite time needs no inverse
+    with pytest.raises(ValueError, match=r"`ntk`: expected an invertible Gram matrix .* remove duplicate inputs"):
+        law.train_mean(np.inf)
+    regular = eq.EnsembleLaw(ntk=k.ntk, y=np.concatenate([Y, Y[:1]]), diag_reg=1e-6)
+    np.testing.assert_allclose(regular.train_mean(np.inf)[1:-1], Y[1:], atol=1e-3)
+
+
+def test_diag_reg_is_ridge_regression(grams):
+    train, rows, _ = grams
+    law = eq.EnsembleLaw(ntk=train.ntk, y=Y, diag_reg=0.1)
+    ridge = 0.1 * np.mean(np.diag(train.ntk)) * np.eye(len(Y))
+    np.testing.assert_allclose(law.mean(rows.ntk, np.inf), rows.ntk @ np.linalg.solve(train.ntk + ridge, Y), rtol=1e-9)
+
+
+def test_float32(dtype):
+    k = eq.gram(NET, jnp.asarray(TRAIN, dtype))
+    law = eq.EnsembleLaw(ntk=k.ntk, nngp=k.nngp, y=jnp.asarray(Y, dtype))
+    for t in (0.0, 1.0, np.inf):
+        mean = law.train_mean(t)
+        assert mean.dtype == dtype and np.isfinite(mean).all()
+
+
+EYE = np.eye(3)
+BAD = {
+    "not square": (
+        lambda: eq.EnsembleLaw(ntk=np.ones((2, 3)), y=np.ones((2, 1))),
+        r"`ntk`: expected a square Gram matrix",
+    ),
+    "empty": (lambda: eq.EnsembleLaw(ntk=np.ones((0, 0)), y=np.ones((0, 1))), r"`ntk`: expected a square Gram matrix"),
+    "not symmetric": (
+        lambda: eq.EnsembleLaw(ntk=np.triu(np.ones((3, 3))), y=np.ones((3, 1))),
+        "`ntk`: expected a symmetric",
+    ),
+    "nan": (lambda: eq.EnsembleLaw(ntk=EYE * np.nan, y=np.ones((3, 1))), "`ntk`: expected finite numbers"),
+    "no y": (lambda: eq.EnsembleLaw(ntk=EYE), r"`y`: expected targets \[n, k\] with n = 3"),
+    "y vector": (lambda: eq.EnsembleLaw(ntk=EYE, y=np.ones(3)), r"`y`: expected targets \[n, k\] .* got shape \(3,\)"),
+    "y nan": (lambda: eq.EnsembleLaw(ntk=EYE, y=np.full((3, 1), np.nan)), "`y`: expected finite numbers"),
+    "nngp size": (
+        lambda: eq.EnsembleLaw(ntk=EYE, nngp=np.eye(2), y=np.ones((3, 1))),
+        r"`nngp`: expected shape \(3, 3\)",
+    ),
+    "negative ridge": (
+        lambda: eq.EnsembleLaw(ntk=EYE, y=np.ones((3, 1)), diag_reg=-1),
+        "`diag_reg`: expected a number >= 0",
+    ),
+    "rate": (lambda: eq.GradientFlow(0.0), "GradientFlow: `learning_rate`: expected a finite number > 0"),
+    "rate nan": (lambda: eq.GradientDescent(float("nan")), "GradientDescent: `learning_rate`"),
+}
+
+
+@pytest.mark.parametrize("make, message", BAD.values(), ids=list(BAD))
+def test_bad_construction(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_bad_use():
+    law = eq.EnsembleLaw(ntk=EYE, y=np.ones((3, 1)))
+    for t in (-1.0, float("nan")):
+        with pytest.raises(ValueError, match="`t`: expected a training time >= 0"):
+            law.train_mean(t)
+    with pytest.raises(ValueError, match="`t`: expected a whole number of steps"):
+        law.train_mean(1.5, eq.GradientDescent(0.1))
+    with pytest.raises(ValueError, match=r"`ntk_test_train`: expected \[m, n\] with n = 3"):
+        law.mean(np.ones((2, 4)), 1.0)
+    with pytest.raises(ValueError, match="`nngp`: expected the training Gram matrix"):
+        law.covariance(EYE, eq.grams.Gram(EYE, EYE), 1.0)
+    full = eq.EnsembleLaw(ntk=EYE, nngp=EYE, y=np.ones((3, 1)))
+    with pytest.raises(ValueError, match=r"`test_train.nngp`: expected \[m, n\]"):
+        full.covariance(EYE, eq.grams.Gram(ntk=EYE), 1.0)
+    with pytest.raises(ValueError, match=r"`nngp_test_test`: expected \[m, m\] with m = 3"):
+        full.covariance(np.eye(2), eq.grams.Gram(EYE, EYE), 1.0)

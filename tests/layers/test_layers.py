@@ -1,0 +1,31 @@
+"""Layers say what they are, compare by value, and refuse what makes no sense."""
+
+import pytest
+
+import eqbook as eq
+
+BAD = {
+    "features 0": (lambda: eq.Dense(0), "Dense: features`: expected an integer of at least 1, got 0"),
+    "features float": (lambda: eq.Dense(2.5), "expected an integer of at least 1, got 2.5"),
+    "features bool": (lambda: eq.Dense(True), "expected an integer of at least 1, got True"),
+    "negative W_std": (lambda: eq.Dense(2, W_std=-1.0), "Dense: `W_std`: expected a finite number >= 0, got -1.0"),
+    "nan b_std": (lambda: eq.Dense(2, b_std=float("nan")), "Dense: `b_std`: expected a finite number >= 0, got nan"),
+    "no layers": (lambda: eq.Sequential(), "Sequential: expected at least one layer"),
+    "class for layer": (lambda: eq.Sequential(eq.Dense(1), eq.Relu), "layer 1: expected a layer such as"),
+    "a list": (lambda: eq.Sequential([eq.Dense(1)]), "layer 0: expected a layer such as"),
+}
+
+
+@pytest.mark.parametrize("make, message", BAD.values(), ids=list(BAD))
+def test_bad_input(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
+
+
+def test_networks_compare_by_value():
+    make = lambda width: eq.Sequential(eq.Dense(width), eq.Relu(), eq.Dense(1))  # noqa: E731
+    assert make(4) == make(4) and hash(make(4)) == hash(make(4)) and make(4) != make(5)
+    assert (
+        repr(make(4))
+        == "Sequential(Dense(features=4, W_std=1.0, b_std=0.0), Relu(), Dense(features=1, W_std=1.0, b_std=0.0))"
+    )

@@ -1,0 +1,52 @@
+"""The checks themselves: they must fail when they should."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from registry import planar_matrices
+
+import eqbook as eq
+from eqbook.testing import assert_below, assert_equivariant, monte_carlo_z, relative_error, tolerance
+
+ROTATE = eq.groups.MatrixAction(eq.cyclic(4), planar_matrices(4, False))
+TRIVIAL = eq.groups.TrivialAction(eq.cyclic(4))
+X = jnp.asarray(np.random.default_rng(0).normal(size=(6, 2)), jnp.float32)
+
+
+def test_equivariant_functions_pass():
+    assert_equivariant(lambda x: jnp.sum(x**2, -1, keepdims=True), X, ROTATE, TRIVIAL)
+    assert_equivariant(lambda x: 3 * x, X, ROTATE, ROTATE)
+
+
+@pytest.mark.parametrize("f, out", [(lambda x: x[:, :1], TRIVIAL), (lambda x: x * jnp.array([1.0, 1.001]), ROTATE)])
+def test_others_fail_and_name_the_element(f, out):
+    with pytest.raises(AssertionError, match="not equivariant: r1 moves the output by"):
+        assert_equivariant(f, X, ROTATE, out)
+
+
+def test_assert_below(capsys):
+    assert_below(1e-3, 1e-2, "error")
+    assert capsys.readouterr().out == "error: 1.00e-03 (bound 1.00e-02)\n"
+    for bad in (2.0, float("nan")):
+        with pytest.raises(AssertionError, match="too large: error"):
+            assert_below(bad, 1.0, "error")
+
+
+def test_tolerance_holds_for_sums_and_stays_small():
+    x = np.random.default_rng(0).normal(size=(50, 4096)).astype(np.float32)
+    error = np.abs(np.asarray(jnp.sum(x, -1), np.float64) - x.astype(np.float64).sum(-1)) / np.linalg.norm(x, axis=-1)
+    assert error.max() < tolerance(np.float32, 4096) < 1e-4
+
+
+def test_relative_error_wants_one_shape():
+    assert relative_error(np.array([3.0, 4.0]), np.array([3.0, 0.0])) == pytest.approx(4 / 3)
+    with pytest.raises(ValueError, match=r"`actual`: expected shape \(2,\)"):
+        relative_error(np.ones(3), np.ones(2))
+
+
+def test_monte_carlo_z_is_standard_normal():
+    samples = jax.random.normal(jax.random.key(0), (400, 1000)) + 2
+    z = monte_carlo_z(samples, 2.0)
+    assert abs(z.std() - 1) < 0.1 and abs(z.mean()) < 0.15
+    assert np.abs(monte_carlo_z(samples, 2.5)).min() > 4
