@@ -88,6 +88,11 @@ def _register_display() -> None:
         return
     from matplotlib.figure import Figure
 
+    try:
+        # The notebook backend is loaded with the first figure and then removes what was registered before.
+        import matplotlib_inline.backend_inline  # noqa: F401
+    except ImportError:
+        pass
     formatters = shell.display_formatter.formatters
     formatters["text/html"].for_type(
         Figure, lambda figure: f'<div class="eqbook-figure">{to_svg(figure, _alt(figure))}</div>'

@@ -1,0 +1,109 @@
+"""Download over HTTP that resumes. It plugs into pooch, which checks the sha256 and renames the file into place."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import requests
+from tqdm import tqdm
+
+from eqbook.data.errors import RouteError
+from eqbook.data.registry import DataFile
+from eqbook.data.verify import read_verified
+
+_TIMEOUT = (3.0, 30.0)  # seconds to connect (short: a machine without network goes on to the next route), to read
+_CHUNK = 8192  # bytes; a connection that breaks costs the chunk it was in
+
+
+class ResumableDownload:
+    """A pooch downloader for one packed file.
+
+    Bytes go to `part`, which stays after an interruption, so that the next attempt asks only for the rest.
+    Once all bytes are there `part` is unpacked into the file that pooch named, and deleted whether or not it
+    was good.
+
+    Args:
+        file: what is expected.
+        part: where to collect the packed bytes.
+        progress: show a bar on stderr, if that is a terminal.
+    """
+
+    def __init__(self, file: DataFile, part: Path, progress: bool) -> None:
+        self.file, self.part, self.progress = file, part, progress
+
+    def __call__(self, url: str, output_file: str, pooch: Any) -> None:
+        receive(url, self.part, limit=self.file.packed_limit, progress=self.progress)
+        try:
+            Path(output_file).write_bytes(read_verified(self.part, self.file))
+        finally:
+            self.part.unlink()
+
+
+def receive(url: str, part: Path, limit: int, progress: bool) -> None:
+    """Bring `part` up to the whole file at `url`, asking only for the bytes it lacks.
+
+    Args:
+        url: address of the file.
+        part: file to extend; it stays when the transfer breaks off.
+        limit: no file longer than this many bytes is accepted.
+        progress: show a bar on stderr, if that is a terminal.
+
+    Raises:
+        RouteError: if the address cannot be reached, refuses, breaks off, or sends more than `limit`.
+    """
+    have = part.stat().st_size if part.exists() else 0
+    headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
+    try:
+        with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUT) as reply:
+            if have and reply.status_code == requests.codes.requested_range_not_satisfiable:
+                return  # nothing is missing: the caller checks whether the part is good
+            reply.raise_for_status()
+            _save(reply, part, _resume_at(reply, have), limit, progress)
+    except requests.RequestException as error:
+        kept = f"; {part.stat().st_size} bytes are kept, the next call resumes" if part.exists() else ""
+        raise RouteError(f"{_reason(error)}{kept}") from error
+
+
+def _resume_at(reply: requests.Response, have: int) -> int:
+    """Return the offset at which the reply's bytes belong: `have`, or 0 if the server sends the whole file."""
+    if reply.status_code != requests.codes.partial_content:
+        return 0
+    sent = reply.headers.get("Content-Range", "")
+    if not sent.startswith(f"bytes {have}-"):
+        raise RouteError(f"the server was asked for bytes {have}- and sent {sent!r}")
+    return have
+
+
+def _save(reply: requests.Response, part: Path, start: int, limit: int, progress: bool) -> None:
+    length = reply.headers.get("Content-Length")
+    total = None if length is None else start + int(length)
+    # disable=None: no bar where stderr is not a terminal
+    bar = tqdm(
+        total=total, initial=start, unit="B", unit_scale=True, desc=part.stem, disable=None if progress else True
+    )
+    with bar, part.open("r+b" if start else "wb") as stream:
+        stream.seek(0, os.SEEK_END)
+        for chunk in reply.iter_content(_CHUNK):
+            stream.write(chunk)
+            bar.update(len(chunk))
+            if stream.tell() > limit:
+                break
+        size = stream.tell()
+    if size > limit:
+        part.unlink()
+        raise RouteError(f"the server sent more than {limit} bytes")
+    if total is not None and size < total:
+        raise requests.ConnectionError("broke off")
+
+
+def _reason(error: requests.RequestException) -> str:
+    if isinstance(error, requests.HTTPError):
+        return f"the server answered {error.response.status_code} {error.response.reason}"
+    if isinstance(error, requests.ConnectTimeout):
+        return f"no answer within {_TIMEOUT[0]:g} s"
+    if isinstance(error, requests.ReadTimeout):
+        return f"no data for {_TIMEOUT[1]:g} s"
+    cause: BaseException = error
+    while cause.__cause__ or cause.__context__:
+        cause = cause.__cause__ or cause.__context__
+    return f"the connection failed: {getattr(cause, 'strerror', None) or str(cause)[:200]}"

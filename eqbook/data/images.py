@@ -1,0 +1,74 @@
+"""What a data set is once it is read: four arrays and the names of the classes."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Float32, Int32, UInt8
+
+from eqbook.data.registry import DataSet
+
+
+@dataclass(frozen=True, eq=False)
+class ImageSet:
+    """Images with labels, split in training and test data. The arrays that `eqbook` returns are read-only.
+
+    Args:
+        train_images: uint8, `[n_train, height, width, channels]`, 0 is black.
+        train_labels: int32, `[n_train]`, index into `class_names`.
+        test_images: uint8, `[n_test, height, width, channels]`.
+        test_labels: int32, `[n_test]`.
+        class_names: name of class 0, 1, ...
+
+    Raises:
+        ValueError: if a dtype or a shape is wrong, lengths differ, or a label has no class.
+    """
+
+    train_images: UInt8[np.ndarray, "n_train height width channels"]
+    train_labels: Int32[np.ndarray, " n_train"]
+    test_images: UInt8[np.ndarray, "n_test height width channels"]
+    test_labels: Int32[np.ndarray, " n_test"]
+    class_names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        for split in ("train", "test"):
+            images, labels = getattr(self, f"{split}_images"), getattr(self, f"{split}_labels")
+            if images.dtype != np.uint8 or images.ndim != 4:
+                raise ValueError(
+                    f"`{split}_images`: expected uint8 [n, height, width, channels], got {images.dtype} {images.shape}."
+                )
+            if labels.dtype != np.int32 or labels.shape != images.shape[:1]:
+                raise ValueError(
+                    f"`{split}_labels`: expected int32 {images.shape[:1]}, one per image, "
+                    f"got {labels.dtype} {labels.shape}."
+                )
+            if labels.size and not 0 <= labels.min() <= labels.max() < len(self.class_names):
+                raise ValueError(
+                    f"`{split}_labels`: expected labels 0..{len(self.class_names) - 1}, one for each of `class_names`, "
+                    f"got {labels.min()}..{labels.max()}."
+                )
+
+
+def image_set(data_set: DataSet, arrays: list[UInt8[np.ndarray, "..."]]) -> ImageSet:
+    """Turn the four idx arrays of a data set, in the order of `data_set.files`, into an `ImageSet`."""
+    train_images, train_labels, test_images, test_labels = arrays
+    labels = [array.astype(np.int32) for array in (train_labels, test_labels)]
+    for array in labels:
+        array.flags.writeable = False
+    return ImageSet(train_images[..., None], labels[0], test_images[..., None], labels[1], data_set.class_names)
+
+
+def to_unit(images: np.ndarray) -> Float32[np.ndarray, "..."]:
+    """Scale bytes to numbers, $x / 255$.
+
+    Args:
+        images: uint8, any shape.
+
+    Returns:
+        float32 in [0, 1], same shape.
+
+    Raises:
+        ValueError: if `images` is not uint8 (it was scaled already, perhaps).
+    """
+    if images.dtype != np.uint8:
+        raise ValueError(f"`images`: expected uint8 in 0..255, got {images.dtype}; scale images only once.")
+    return images.astype(np.float32) / np.float32(255)

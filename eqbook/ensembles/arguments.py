@@ -1,0 +1,74 @@
+"""Checks of the arguments of `train_ensemble`."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from eqbook._checks import check_batch, check_finite, check_int
+
+
+def check_key(key: Any) -> None:
+    """Raise unless `key` is one random key."""
+    is_key = isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == ()
+    if not is_key:
+        raise ValueError(f"`key`: expected one random key, got {key!r}; make one with `jax.random.key(0)`.")
+
+
+def check_data(x: Float[Array, "n ..."], y: Array) -> None:
+    """Raise unless there is one finite target for each finite input."""
+    check_batch("x", x)
+    if np.ndim(y) == 0 or y.shape[:1] != x.shape[:1]:
+        raise ValueError(f"`y`: expected {x.shape[0]} targets as in `x`, got shape {y.shape}.")
+    check_finite("y", y)
+
+
+def check_sizes(
+    n: int, members: int, epochs: int, batch_size: int | None, at_once: int | None, watch_batch: int
+) -> None:
+    """Raise unless the numbers are integers in range; `n` is the number of examples."""
+    check_int("members", members, 1)
+    check_int("epochs", epochs, 0)
+    check_int("watch_batch", watch_batch, 1)
+    if batch_size is not None and check_int("batch_size", batch_size, 1) > n:
+        raise ValueError(f"`batch_size`: expected at most {n} (the examples in `x`), got {batch_size}.")
+    if at_once is not None:
+        check_int("at_once", at_once, 1)
+
+
+def check_watch(x: Float[Array, "n ..."], watch: Mapping[str, Any] | None) -> dict[str, np.ndarray]:
+    """Watched batches as NumPy arrays; raise unless each is a finite batch of inputs like `x`."""
+    checked = {name: np.asarray(inputs) for name, inputs in (watch or {}).items()}
+    for name, inputs in checked.items():
+        check_batch(f"watch[{name!r}]", inputs)
+        if inputs.shape[1:] != x.shape[1:]:
+            raise ValueError(f"`watch[{name!r}]`: expected inputs {x.shape[1:]} as `x`, got {inputs.shape[1:]}.")
+    return checked
+
+
+def check_record(record: Sequence[int] | None, epochs: int) -> tuple[int, ...]:
+    """The epochs to record at; raise unless they increase between 0 and `epochs`."""
+    record = tuple(range(epochs + 1)) if record is None else tuple(record)
+    for epoch in record:
+        check_int("record", epoch, 0)
+    if not record or list(record) != sorted(set(record)) or record[-1] > epochs:
+        raise ValueError(f"`record`: expected increasing epochs between 0 and {epochs}, got {record}.")
+    return tuple(int(epoch) for epoch in record)
+
+
+def check_losses(losses: np.ndarray, bad_epochs: np.ndarray) -> None:
+    """Raise if a member's loss was not finite; `bad_epochs` holds the first such epoch of each member, or 0.
+
+    Raises:
+        FloatingPointError: naming the first member and the epoch.
+    """
+    bad = np.flatnonzero(bad_epochs)
+    if bad.size:
+        first = bad[np.argmin(bad_epochs[bad])]
+        raise FloatingPointError(
+            f"training diverged: the loss of member {first} is not finite in epoch {bad_epochs[first]} "
+            f"({bad.size} of {losses.size} members diverged so far); lower the learning rate of `optimizer`."
+        )

@@ -1,0 +1,38 @@
+"""Losses of one batch of one member."""
+
+import jax.numpy as jnp
+import optax
+from jaxtyping import Array, Float, Int
+
+
+def squared_error(outputs: Float[Array, "n k"], targets: Float[Array, "n k"]) -> Float[Array, ""]:
+    r"""$\frac12 \sum_i \| f(x_i) - y_i \|^2$, summed over the batch: the loss of `eqbook.dynamics`.
+
+    Args:
+        outputs: outputs of the network, `[n, k]`.
+        targets: targets, `[n, k]`.
+
+    Raises:
+        ValueError: if the shapes differ; a silent broadcast would train on something else.
+    """
+    if outputs.shape != targets.shape:
+        raise ValueError(f"`y`: expected targets of the outputs' shape {outputs.shape}, got {targets.shape}.")
+    return 0.5 * jnp.sum((outputs - targets) ** 2)
+
+
+def cross_entropy(outputs: Float[Array, "n k"], targets: Int[Array, " n"]) -> Float[Array, ""]:
+    r"""$-\frac1n \sum_i \log \mathrm{softmax}(f(x_i))_{y_i}$, averaged over the batch, in nats.
+
+    Args:
+        outputs: scores of the classes, `[n, k]`.
+        targets: classes, integers, `[n]`.
+
+    Raises:
+        ValueError: if the targets are not one integer per example.
+    """
+    if targets.shape != outputs.shape[:1] or not jnp.issubdtype(targets.dtype, jnp.integer):
+        raise ValueError(
+            f"`y`: expected one integer class for each of {outputs.shape[0]} examples, got shape {targets.shape}, "
+            f"dtype {targets.dtype}."
+        )
+    return jnp.mean(optax.softmax_cross_entropy_with_integer_labels(outputs, targets))
