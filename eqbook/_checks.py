@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 
@@ -10,13 +11,14 @@ def check_finite(name: str, value: Any) -> None:
     """Raise if an array holds NaN or infinity. Abstract values (inside `jit`) pass: they cannot be looked at.
 
     Raises:
-        ValueError: naming the argument and the first bad index.
+        ValueError: naming the argument and the first bad index, or its dtype if that is not one of real numbers.
     """
     if isinstance(value, jax.core.Tracer):
         return
     array = np.asarray(value)
-    if array.dtype == object or not np.issubdtype(array.dtype, np.number):
-        raise ValueError(f"`{name}`: expected an array of numbers, got dtype {array.dtype}; convert it first.")
+    # jnp, not np: bfloat16 is no number to NumPy.
+    if not (jnp.issubdtype(array.dtype, jnp.floating) or jnp.issubdtype(array.dtype, jnp.integer)):
+        raise ValueError(f"`{name}`: expected an array of real numbers, got dtype {array.dtype}; convert it first.")
     bad = ~np.isfinite(array)
     if bad.any():
         where = tuple(int(i) for i in np.argwhere(bad)[0])
@@ -62,6 +64,12 @@ def check_same_features(name1: str, x1: Any, name2: str, x2: Any) -> None:
         raise ValueError(
             f"`{name2}`: expected examples of shape {np.shape(x1)[1:]} as in `{name1}`, got {np.shape(x2)[1:]}."
         )
+
+
+def as_float(x: Any) -> jax.Array:
+    """A JAX array with the dtype of `x` if that is floating, with the default floating dtype if it is not."""
+    x = jnp.asarray(x)
+    return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(jnp.result_type(float))
 
 
 def check_int(name: str, value: Any, minimum: int) -> int:

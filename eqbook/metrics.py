@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from eqbook._checks import check_finite, check_int, check_ndim
@@ -26,7 +27,9 @@ def orbit_same_predictions(outputs: Float[Array, "order n classes"]) -> Int[Arra
     """
     check_ndim("outputs", outputs, 3, "order, n, classes")
     check_finite("outputs", outputs)
-    predicted = jnp.argmax(outputs, axis=-1)
+    if 0 in (np.shape(outputs)[0], np.shape(outputs)[2]):
+        raise ValueError(f"`outputs`: expected at least one element and one class, got shape {np.shape(outputs)}.")
+    predicted = jnp.argmax(jnp.asarray(outputs), axis=-1)
     return jnp.sum(predicted == predicted[0], axis=0)
 
 
@@ -47,7 +50,11 @@ def relative_orbit_std(outputs: Float[Array, "order n"]) -> Float[Array, " n"]:
     """
     check_ndim("outputs", outputs, 2, "order, n")
     check_finite("outputs", outputs)
-    return jnp.std(outputs, axis=0) / jnp.abs(jnp.mean(outputs, axis=0))
+    if np.shape(outputs)[0] == 0:
+        raise ValueError(f"`outputs`: expected at least one element, got shape {np.shape(outputs)}.")
+    outputs = jnp.asarray(outputs)
+    # Differences to the first element: they, and so their spread, are exactly 0 where all outputs are equal.
+    return jnp.std(outputs - outputs[0], axis=0) / jnp.abs(jnp.mean(outputs, axis=0))
 
 
 def bootstrap_interval(
@@ -76,8 +83,8 @@ def bootstrap_interval(
         Efron, Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 13.
     """
     check_int("resamples", resamples, 2)
-    if jnp.ndim(values) == 0 or len(values) < 2:
-        raise ValueError(f"`values`: expected at least two samples [n, ...], got shape {jnp.shape(values)}.")
+    if np.ndim(values) == 0 or len(values) < 2:
+        raise ValueError(f"`values`: expected at least two samples [n, ...], got shape {np.shape(values)}.")
     check_finite("values", values)
     if not 0 < level < 1:
         raise ValueError(f"`level`: expected a number between 0 and 1, got {level!r}.")

@@ -13,6 +13,21 @@ from typing import Any
 COLORS = ("#3b82c4", "#d9722b", "#2f9e77", "#b5609f", "#8f7a1f", "#7a74d1", "#c8553d", "#5f8793")
 NEUTRAL = "#808080"
 _INK = "#010203"  # a colour that nothing else uses, replaced by the page's own text colour
+_INK_SETTINGS = (
+    "text.color",
+    "axes.edgecolor",
+    "axes.labelcolor",
+    "xtick.color",
+    "ytick.color",
+    "patch.edgecolor",
+    "hatch.color",
+    "lines.color",
+    "boxplot.boxprops.color",
+    "boxplot.whiskerprops.color",
+    "boxplot.capprops.color",
+    "boxplot.flierprops.color",
+    "boxplot.flierprops.markeredgecolor",
+)
 _figures = itertools.count()
 
 
@@ -39,9 +54,7 @@ def use_style() -> None:
             "lines.linewidth": 1.6,
             "image.cmap": "viridis",
             "svg.fonttype": "path",
-            **{
-                name: _INK for name in ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
-            },
+            **{name: _INK for name in _INK_SETTINGS},
             "axes.facecolor": "none",
             "figure.facecolor": "none",
         }
@@ -62,16 +75,12 @@ def to_svg(figure: Any, alt: str = "figure") -> str:
     import matplotlib as mpl
 
     buffer = io.StringIO()
-    with mpl.rc_context({"svg.hashsalt": f"figure-{next(_figures)}"}):
+    with mpl.rc_context({"svg.hashsalt": "eqbook"}):  # without it, ids would differ from run to run
         figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None}, bbox_inches="tight")
     svg = buffer.getvalue()
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.S)
-    svg = re.sub(
-        r' id="(?:figure|axes|patch|line2d|text|xtick|ytick|matplotlib\.axis|legend|[A-Za-z]*Collection)_\d+"',
-        "",
-        svg,
-    )
+    svg = re.sub(r"<metadata>.*?</metadata>", "", svg[svg.index("<svg") :], flags=re.S)
+    # All figures of a page share its ids: number them.
+    svg = re.sub(r'( id="|href="#|url\(#)', rf"\g<1>f{next(_figures)}-", svg)
     svg = svg.replace(_INK, "currentColor")
     style = 'style="max-width:100%;height:auto;background:none"'
     return svg.replace("<svg ", f'<svg role="img" aria-label="{alt}" {style} ', 1)

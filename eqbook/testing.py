@@ -23,7 +23,7 @@ def tolerance(dtype: object, operations: int = 1) -> float:
 
 
 def relative_error(actual: Float[Array, "..."], expected: Float[Array, "..."]) -> float:
-    r"""$\| a - b \| / \| b \|$ in the Frobenius norm.
+    r"""$\| a - b \| / \| b \|$ in the Frobenius norm, computed in double precision; 0 if $a = b = 0$.
 
     Args:
         actual: $a$.
@@ -35,7 +35,13 @@ def relative_error(actual: Float[Array, "..."], expected: Float[Array, "..."]) -
     actual, expected = np.asarray(actual), np.asarray(expected)
     if actual.shape != expected.shape:
         raise ValueError(f"`actual`: expected shape {expected.shape} as `expected`, got {actual.shape}.")
-    return float(np.linalg.norm(actual - expected) / np.linalg.norm(expected))
+    # Double precision: differences of small integers wrap around, squares of half precision overflow.
+    wide = complex if np.iscomplexobj(actual) or np.iscomplexobj(expected) else float
+    actual, expected = actual.astype(wide), expected.astype(wide)
+    error, scale = float(np.linalg.norm(actual - expected)), float(np.linalg.norm(expected))
+    if scale == 0 and actual.size > 0:
+        return 0.0 if error == 0 else float("inf")
+    return error / scale if scale else float("nan")
 
 
 def assert_below(residual: float, bound: float, what: str = "residual") -> None:
@@ -62,9 +68,16 @@ def monte_carlo_z(samples: Float[Array, "draws ..."], expected: Float[Array, "..
 
     Args:
         samples: independent draws along the first axis.
-        expected: $\mu$.
+        expected: $\mu$, a number or one for each mean.
+
+    Raises:
+        ValueError: if there are fewer than two draws or `expected` has another shape.
     """
     samples = np.asarray(samples, np.float64)
+    if samples.ndim == 0 or len(samples) < 2:
+        raise ValueError(f"`samples`: expected at least two draws [draws, ...], got shape {samples.shape}.")
+    if np.shape(expected) not in ((), samples.shape[1:]):
+        raise ValueError(f"`expected`: expected shape {samples.shape[1:]} of a draw, got {np.shape(expected)}.")
     standard_error = samples.std(axis=0, ddof=1) / np.sqrt(len(samples))
     return (samples.mean(axis=0) - np.asarray(expected)) / standard_error
 
@@ -83,13 +96,20 @@ def assert_equivariant(
         x: batch of inputs.
         action_in: $\rho_X$.
         action_out: $\rho_Y$; `TrivialAction(group)` for an invariant function.
-        bound: largest relative error allowed; from the dtype and the size of one input if not given.
+        bound: largest relative error allowed; from the dtype and the size of one input if not given, and 0 if the
+            outputs are not floating.
 
     Raises:
+        ValueError: if the two actions belong to different groups.
         AssertionError: naming the element and the residual.
     """
-    y = f(x)
-    bound = tolerance(y.dtype, int(np.prod(np.shape(x)[1:]))) if bound is None else bound
+    if action_in.group != action_out.group:
+        raise ValueError(f"`action_out`: expected an action of {action_in.group!r}, got one of {action_out.group!r}.")
+    x = jnp.asarray(x)  # what the actions return, so that all outputs have one dtype
+    y = jnp.asarray(f(x))
+    if bound is None:
+        exact = not jnp.issubdtype(y.dtype, jnp.inexact)
+        bound = 0.0 if exact else tolerance(y.dtype, int(np.prod(np.shape(x)[1:])))
     worst = 0.0
     for g in action_in.group.elements:
         residual = relative_error(f(action_in(g, x)), action_out(g, y))

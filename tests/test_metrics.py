@@ -11,8 +11,8 @@ from eqbook.metrics import bootstrap_interval, orbit_same_predictions, relative_
 def test_orbit_same_predictions_by_hand():
     scores = np.zeros((4, 2, 3))
     scores[:, 0, 1] = 1  # class 1 everywhere
-    scores[[0, 2], 1, 0] = 1  # class 0 at two elements, then class 2 at the others
-    scores[[1, 3], 1, 2] = 1
+    scores[[0, 2], 1, 0] = 1  # class 0 at two elements, class 2 at one, class 1 at the last
+    scores[1, 1, 2] = scores[3, 1, 1] = 1
     np.testing.assert_array_equal(orbit_same_predictions(scores), [4, 2])
 
 
@@ -27,6 +27,19 @@ def test_relative_orbit_std_by_hand_and_scale_free():
     values = np.array([[1.0, 2.0, -4.0], [3.0, 2.0, -4.0]])
     np.testing.assert_allclose(relative_orbit_std(values), [0.5, 0, 0])
     np.testing.assert_allclose(relative_orbit_std(-7 * values), [0.5, 0, 0], rtol=1e-6)
+
+
+def test_relative_orbit_std_is_exactly_zero_for_equal_outputs():
+    """0.1 + 0.1 + 0.1 rounds: a mean of three equal numbers is not the number."""
+    for value in (0.1, 1.3e-3, 7e5):
+        np.testing.assert_array_equal(relative_orbit_std(np.full((3, 2), value, np.float32)), 0)
+
+
+def test_lists():
+    np.testing.assert_array_equal(orbit_same_predictions([[[1.0, 0.0]], [[0.0, 1.0]]]), [1])
+    np.testing.assert_allclose(relative_orbit_std([[1.0], [3.0]]), [0.5])
+    low, high = bootstrap_interval(jax.random.key(0), [1.0, 2.0, 3.0])
+    assert 1 <= low < high <= 3
 
 
 def test_bootstrap_interval_covers_the_mean_as_often_as_it_says():
@@ -56,6 +69,10 @@ BAD = {
     "osp shape": (lambda: orbit_same_predictions(np.ones((4, 3))), r"`outputs`: expected 3 axes \[order, n, classes\]"),
     "osp nan": (lambda: orbit_same_predictions(np.full((4, 3, 2), np.nan)), "`outputs`: expected finite numbers"),
     "std shape": (lambda: relative_orbit_std(np.ones(3)), r"`outputs`: expected 2 axes \[order, n\]"),
+    "osp no element": (lambda: orbit_same_predictions(np.ones((0, 3, 2))), "expected at least one element and one"),
+    "osp no class": (lambda: orbit_same_predictions(np.ones((4, 3, 0))), "expected at least one element and one"),
+    "std no element": (lambda: relative_orbit_std(np.ones((0, 3))), "`outputs`: expected at least one element"),
+    "std complex": (lambda: relative_orbit_std(np.ones((2, 2)) * 1j), "`outputs`: expected an array of real"),
     "std inf": (lambda: relative_orbit_std(np.full((2, 2), np.inf)), "`outputs`: expected finite numbers"),
     "one sample": (
         lambda: bootstrap_interval(jax.random.key(0), np.ones(1)),

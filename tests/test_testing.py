@@ -45,6 +45,50 @@ def test_relative_error_wants_one_shape():
         relative_error(np.ones(3), np.ones(2))
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "float16", "float32"])
+def test_relative_error_is_computed_in_double_precision(dtype):
+    """|1 - 2| wraps around in uint8, and the squares overflow in float16: both once hid or made up an error."""
+    assert relative_error(np.full(10000, 1, dtype), np.full(10000, 2, dtype)) == 0.5
+    if dtype.startswith("float"):
+        assert relative_error(np.full(100, 3e3, dtype), np.full(100, 4e3, dtype)) == 0.25
+
+
+def test_relative_error_of_zero():
+    assert relative_error(np.zeros(2), np.zeros(2)) == 0
+    assert relative_error(np.ones(2), np.zeros(2)) == np.inf
+    assert np.isnan(relative_error(np.array([]), np.array([])))  # nothing was compared: no bound may accept it
+
+
+def test_assert_equivariant_takes_numpy_and_classes():
+    """NumPy's float64 with 64-bit types off; and integer outputs, which must agree exactly."""
+    x = np.asarray(X, np.float64)
+    assert assert_equivariant(lambda x: 3 * np.asarray(x), x, ROTATE, ROTATE) < 1e-6
+    assert assert_equivariant(lambda x: 0 * x, x, ROTATE, ROTATE) == 0
+    assert assert_equivariant(lambda x: jnp.asarray(jnp.sum(x**2, -1) > 1, int), x, ROTATE, TRIVIAL) == 0
+    with pytest.raises(AssertionError, match="not equivariant: r1"):
+        assert_equivariant(lambda x: jnp.argmax(x, -1), x, ROTATE, TRIVIAL)
+
+
+def test_assert_equivariant_returns_the_largest_residual():
+    """The second coordinate changes sign under the first two elements that move anything, not under the last."""
+    mirrors = MatrixAction(eq.dihedral(2), planar_matrices(2, True))
+    invariant = eq.groups.TrivialAction(eq.dihedral(2))
+    assert assert_equivariant(lambda x: x[:, 1:], X, mirrors, invariant, bound=3.0) == pytest.approx(2)
+
+
+def test_assert_equivariant_wants_one_group():
+    with pytest.raises(ValueError, match="`action_out`: expected an action of"):
+        assert_equivariant(lambda x: 0 * x[:, 0], X, ROTATE, eq.groups.TrivialAction(eq.cyclic(8)))
+
+
+def test_monte_carlo_z_wants_draws_of_the_right_shape():
+    assert float(monte_carlo_z([1.0, 3.0], 0.0)) == pytest.approx(2)  # mean 2, standard error sqrt(2) / sqrt(2)
+    with pytest.raises(ValueError, match="`samples`: expected at least two draws"):
+        monte_carlo_z(np.ones((1, 3)), 0.0)
+    with pytest.raises(ValueError, match=r"`expected`: expected shape \(3,\) of a draw, got \(4, 1\)"):
+        monte_carlo_z(np.ones((2, 3)), np.ones((4, 1)))
+
+
 def test_monte_carlo_z_is_standard_normal():
     samples = jax.random.normal(jax.random.key(0), (400, 1000)) + 2
     z = monte_carlo_z(samples, 2.0)

@@ -1,21 +1,26 @@
 """Mean and covariance of infinitely wide networks, trained for a time t."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from eqbook._checks import check_finite
+from eqbook._checks import as_float, check_finite
 from eqbook.dynamics.schedule import GradientFlow, Schedule
 from eqbook.grams import Gram
 
 
-def _check_square(name: str, matrix: Array) -> None:
-    if jnp.ndim(matrix) != 2 or matrix.shape[0] != matrix.shape[1] or matrix.shape[0] == 0:
-        raise ValueError(f"`{name}`: expected a square Gram matrix [n, n], got shape {jnp.shape(matrix)}.")
+def _square(name: str, matrix: Any) -> Array:
     check_finite(name, matrix)
+    if np.ndim(matrix) != 2 or np.shape(matrix)[0] != np.shape(matrix)[1] or np.shape(matrix)[0] == 0:
+        raise ValueError(f"`{name}`: expected a square Gram matrix [n, n], got shape {np.shape(matrix)}.")
+    matrix = as_float(matrix)
     scale, skew = jnp.max(jnp.abs(matrix)), jnp.max(jnp.abs(matrix - matrix.T))
     if skew > 1e3 * jnp.finfo(matrix.dtype).eps * scale:
         raise ValueError(f"`{name}`: expected a symmetric matrix, got one with |A - A^T| up to {skew:.3g}.")
+    return matrix
 
 
 class EnsembleLaw:
@@ -52,17 +57,17 @@ class EnsembleLaw:
         y: Float[Array, "n k"] | None = None,
         diag_reg: float = 0.0,
     ) -> None:
-        ntk, nngp, y = (None if a is None else jnp.asarray(a) for a in (ntk, nngp, y))
-        _check_square("ntk", ntk)
-        if y is None or jnp.ndim(y) != 2 or y.shape[0] != ntk.shape[0]:
-            got = None if y is None else jnp.shape(y)
+        ntk = _square("ntk", ntk)
+        if y is None or np.ndim(y) != 2 or np.shape(y)[0] != ntk.shape[0]:
+            got = None if y is None else np.shape(y)
             raise ValueError(f"`y`: expected targets [n, k] with n = {ntk.shape[0]} as in `ntk`, got shape {got}.")
         check_finite("y", y)
+        y = as_float(y)
         if nngp is not None:
-            _check_square("nngp", nngp)
+            nngp = _square("nngp", nngp)
             if nngp.shape != ntk.shape:
                 raise ValueError(f"`nngp`: expected shape {ntk.shape} as `ntk`, got {nngp.shape}.")
-        if not diag_reg >= 0:
+        if np.ndim(diag_reg) != 0 or not 0 <= diag_reg < float("inf"):
             raise ValueError(f"`diag_reg`: expected a number >= 0, got {diag_reg!r}.")
         ridge = diag_reg * jnp.mean(jnp.diag(ntk))
         self.eigenvalues, self._vectors = jnp.linalg.eigh(ntk + ridge * jnp.eye(len(ntk), dtype=ntk.dtype))
@@ -111,25 +116,33 @@ class EnsembleLaw:
             raise ValueError("`nngp`: expected the training Gram matrix K(X, X), got None; EnsembleLaw(..., nngp=...).")
         theta = self._rows("test_train.ntk", test_train.ntk)
         k_rows = self._rows("test_train.nngp", test_train.nngp)
-        if jnp.shape(nngp_test_test) != (theta.shape[0], theta.shape[0]):
+        if k_rows.shape != theta.shape:
+            raise ValueError(f"`test_train.nngp`: expected shape {theta.shape} as its `ntk`, got {k_rows.shape}.")
+        if np.shape(nngp_test_test) != (theta.shape[0], theta.shape[0]):
             raise ValueError(
                 f"`nngp_test_test`: expected [m, m] with m = {theta.shape[0]} as in `test_train`, "
-                f"got shape {jnp.shape(nngp_test_test)}."
+                f"got shape {np.shape(nngp_test_test)}."
             )
+        check_finite("nngp_test_test", nngp_test_test)
         # In the eigenbasis of Theta, A = Theta(x, X) H_t is a scaling of columns.
         with jax.default_matmul_precision("highest"):
             a = (theta @ self._vectors) * self._learned(t, schedule)
             cross = a @ (k_rows @ self._vectors).T
             k_train = self._vectors.T @ self._nngp @ self._vectors
-            return nngp_test_test + a @ k_train @ a.T - cross - cross.T
+            return as_float(nngp_test_test) + a @ k_train @ a.T - cross - cross.T
 
     def _learned(self, t: float, schedule: Schedule | None) -> Float[Array, " n"]:
         schedule = GradientFlow() if schedule is None else schedule
+        if not isinstance(schedule, Schedule):
+            raise ValueError(f"`schedule`: expected GradientFlow(...) or GradientDescent(...), got {schedule!r}.")
+        if isinstance(t, str) or np.ndim(t) != 0:
+            raise ValueError(f"`t`: expected one number, got {t!r}; for several times call once for each.")
         t = float(t)
         schedule.check(self.eigenvalues, t)
         if t == float("inf"):
             self._check_invertible()
-        return schedule.learned(self.eigenvalues, t)
+        # A Gram matrix has no negative eigenvalue: one that is computed is rounding, and would grow as exp(|lambda| t).
+        return schedule.learned(jnp.maximum(self.eigenvalues, 0), t)
 
     def _check_invertible(self) -> None:
         smallest, largest = self.eigenvalues[0], self.eigenvalues[-1]
@@ -143,8 +156,8 @@ class EnsembleLaw:
 
     def _rows(self, name: str, matrix: Array | None) -> Array:
         n = len(self.eigenvalues)
-        if matrix is None or jnp.ndim(matrix) != 2 or matrix.shape[1] != n:
-            got = None if matrix is None else jnp.shape(matrix)
+        if matrix is None or np.ndim(matrix) != 2 or np.shape(matrix)[1] != n:
+            got = None if matrix is None else np.shape(matrix)
             raise ValueError(f"`{name}`: expected [m, n] with n = {n} training inputs, got shape {got}.")
         check_finite(name, matrix)
-        return jnp.asarray(matrix)
+        return as_float(matrix)

@@ -6,13 +6,14 @@ averaged over $n$ examples, divide the learning rate by $n$.
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 
 def _check_rate(owner: str, value: float) -> None:
-    if not math.isfinite(value) or value <= 0:
+    if not isinstance(value, Real) or not math.isfinite(value) or value <= 0:
         raise ValueError(f"{owner}: `learning_rate`: expected a finite number > 0, got {value!r}.")
 
 
@@ -103,10 +104,10 @@ class GradientDescent(Schedule):
     def check(self, eigenvalues: Float[Array, " n"], t: float) -> None:
         """Raise if `t` is not a number of steps, or the learning rate is past stability for training without end."""
         if math.isinf(t) and t > 0:
-            limit = 2 / float(jnp.max(eigenvalues))
-            if self.learning_rate >= limit:
+            largest = float(jnp.max(eigenvalues))
+            if self.learning_rate * largest >= 2:
                 raise ValueError(
-                    f"GradientDescent: `learning_rate`: expected < 2 / lambda_max = {limit:.6g} so that training "
+                    f"GradientDescent: `learning_rate`: expected < 2 / lambda_max = {2 / largest:.6g} so that training "
                     f"converges, got {self.learning_rate:.6g}; use a smaller one, or a finite `t`."
                 )
         elif not (t >= 0 and float(t).is_integer()):

@@ -1,6 +1,6 @@
 """Gram matrices of a network at infinite width."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from eqbook._checks import check_batch, check_ndim, check_same_features
+from eqbook._checks import as_float, check_batch, check_ndim, check_same_features
 from eqbook.kernels import pair_kernel
 from eqbook.layers import Sequential
 
@@ -86,20 +86,16 @@ def gram(
         Lee, Bahri, Novak, Schoenholz, Pennington, Sohl-Dickstein, "Deep Neural Networks as Gaussian Processes", 2018,
         https://arxiv.org/abs/1711.00165
     """
-    if isinstance(kinds, str) or not kinds or not set(kinds) <= set(KINDS):
+    kinds = kinds if isinstance(kinds, str) or not isinstance(kinds, Iterable) else tuple(kinds)
+    if not isinstance(kinds, tuple) or not kinds or not all(kind in KINDS for kind in kinds):
         raise ValueError(f"`kinds`: expected some of {KINDS}, got {kinds!r}.")
     if not isinstance(net, Sequential):
         raise ValueError(f"`net`: expected a Sequential, got {net!r}; write Sequential(...) around the layers.")
     for name, x in (("x1", x1),) if x2 is None else (("x1", x1), ("x2", x2)):
         check_ndim(name, x, 2, "n, d")
         check_batch(name, x)
-    x1 = _as_float(x1)
+    x1 = as_float(x1)
     if x2 is None:
-        return _symmetric(net, x1, tuple(kinds))
+        return _symmetric(net, x1, kinds)
     check_same_features("x1", x1, "x2", x2)
-    return _cross(net, x1, _as_float(x2), tuple(kinds))
-
-
-def _as_float(x: Array) -> Array:
-    x = jnp.asarray(x)
-    return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(jnp.result_type(float))
+    return _cross(net, x1, as_float(x2), kinds)

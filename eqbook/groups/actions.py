@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Shaped
 
-from eqbook._checks import check_finite
+from eqbook._checks import as_float, check_finite
 from eqbook.groups.finite import FiniteGroup
 from eqbook.groups.planar import cyclic, dihedral
 
@@ -24,6 +24,9 @@ class Action:
         Args:
             g: element of the group, an index.
             x: array to move.
+
+        Raises:
+            ValueError: if `g` is not an element or the axes do not fit.
         """
         raise NotImplementedError
 
@@ -56,7 +59,7 @@ class MatrixAction(Action):
 
     def __init__(self, group: FiniteGroup, matrices: Float[Array, "order d d"]) -> None:
         check_finite("matrices", matrices)
-        matrices = np.asarray(matrices, np.float64)
+        matrices = np.array(matrices, np.float64)  # a copy: the caller may go on to change its own
         if matrices.ndim != 3 or matrices.shape[0] != group.order or matrices.shape[1] != matrices.shape[2]:
             raise ValueError(
                 f"`matrices`: expected [order, d, d] with order = {group.order}, got shape {matrices.shape}."
@@ -72,6 +75,8 @@ class MatrixAction(Action):
 
     def __call__(self, g: int, x: Float[Array, "*batch d"]) -> Float[Array, "*batch d"]:
         x = jnp.asarray(x)
+        # Cast to the dtype of integers, the matrix would be cut to integers as well.
+        x = x if jnp.issubdtype(x.dtype, jnp.inexact) else as_float(x)
         size = self.matrices.shape[1]
         if x.ndim == 0 or x.shape[-1] != size:
             raise ValueError(f"`x`: expected a last axis of size {size}, got shape {x.shape}.")
@@ -103,10 +108,11 @@ class ImageAction(Action):
         self._rotations, self._reflects = allowed[group]
 
     def __call__(self, g: int, x: Shaped[Array, "*batch size size channels"]) -> Shaped[Array, "..."]:
-        if jnp.ndim(x) < 3 or x.shape[-2] != x.shape[-3]:
-            raise ValueError(f"`x`: expected square images [..., size, size, channels], got shape {jnp.shape(x)}.")
+        if np.ndim(x) < 3 or np.shape(x)[-2] != np.shape(x)[-3]:
+            raise ValueError(f"`x`: expected square images [..., size, size, channels], got shape {np.shape(x)}.")
+        x = jnp.asarray(x)
         g = self.group.check_element(g)
-        rows, columns = jnp.ndim(x) - 3, jnp.ndim(x) - 2
+        rows, columns = x.ndim - 3, x.ndim - 2
         if g >= self._rotations:  # r^k s: the reflection acts first
             x = jnp.flip(x, columns)
         return jnp.rot90(x, (g % self._rotations) * (4 // self._rotations), axes=(rows, columns))

@@ -19,7 +19,7 @@ def orbit(action: Action, x: Shaped[Array, "..."]) -> Shaped[Array, "order ..."]
     Returns:
         Array of shape `[order, *x.shape]`.
     """
-    return jnp.stack([action(g, x) for g in action.group.elements])
+    return jnp.stack([jnp.asarray(action(g, x)) for g in action.group.elements])
 
 
 def augment(
@@ -41,8 +41,8 @@ def augment(
     """
     if action_x.group != action_y.group:
         raise ValueError(f"`action_y`: expected an action of {action_x.group!r}, got one of {action_y.group!r}.")
-    if jnp.shape(x)[:1] != jnp.shape(y)[:1]:
-        raise ValueError(f"`y`: expected {jnp.shape(x)[:1]} examples as in `x`, got shape {jnp.shape(y)}.")
+    if np.ndim(x) == 0 or np.shape(x)[:1] != np.shape(y)[:1]:
+        raise ValueError(f"`y`: expected {np.shape(x)[:1]} examples as in `x`, got shape {np.shape(y)}.")
     return tuple(_merge(orbit(action, z)) for action, z in ((action_x, x), (action_y, y)))
 
 
@@ -75,5 +75,14 @@ def permutation_matrix(permutation: Int[np.ndarray, " m"]) -> Int[np.ndarray, "m
 
     Args:
         permutation: $\pi$, `[m]`.
+
+    Raises:
+        ValueError: if it is not a permutation.
     """
-    return np.eye(len(permutation), dtype=int)[permutation]
+    permutation = np.asarray(permutation)
+    if permutation.ndim != 1 or not np.array_equal(np.sort(permutation), np.arange(permutation.size)):
+        raise ValueError(
+            f"`permutation`: expected each of 0 .. m - 1 once, got an array of shape {permutation.shape} without this; "
+            "make one with `augmented_permutation`."
+        )
+    return np.eye(len(permutation), dtype=int)[permutation.astype(int)]

@@ -1,5 +1,6 @@
 """Finite groups from their Cayley tables."""
 
+import operator
 from functools import cached_property
 
 import numpy as np
@@ -36,7 +37,9 @@ class FiniteGroup:
     @cached_property
     def inverse(self) -> Int[np.ndarray, " order"]:
         r"""`inverse[g]` is the index of $g^{-1}$."""
-        return np.argmax(self.table == self.identity, axis=1)
+        inverse = np.argmax(self.table == self.identity, axis=1)
+        inverse.setflags(write=False)
+        return inverse
 
     @property
     def elements(self) -> range:
@@ -54,9 +57,13 @@ class FiniteGroup:
         Raises:
             ValueError: if it is not.
         """
-        if not 0 <= g < self.order:
+        try:
+            element = operator.index(g)  # integers of any kind, and no 1.5
+        except TypeError:
+            element = -1
+        if not 0 <= element < self.order:
             raise ValueError(f"`g`: expected an element 0 .. {self.order - 1}, got {g!r}.")
-        return int(g)
+        return element
 
     def __eq__(self, other: object) -> bool:
         # Names count: cyclic(2) and dihedral(1) share a table, but one turns and the other mirrors.
@@ -92,4 +99,4 @@ def _check_table(table: np.ndarray) -> np.ndarray:
     for g in range(n):  # one g at a time: n^2 memory, not n^3
         if not np.array_equal(table[table[g]], table[g][table]):
             raise ValueError(f"`table`: expected an associative product, got (g h) k != g (h k) for g = {g}.")
-    return table.copy()
+    return table.astype(int)  # one dtype for all: equal tables have equal hashes, and small integers would overflow

@@ -24,7 +24,8 @@ def _gap(a: Scalar, b: Scalar, c: Scalar) -> tuple[Scalar, Scalar]:
     """
     root_a, root_b = safe_sqrt(a), safe_sqrt(b)
     gap = 0.5 * ((a - c) + (b - c) - (root_a - root_b) ** 2)
-    return jnp.maximum(gap, 0), root_a * root_b
+    # Not maximum(gap, 0): at gap = 0, where inputs coincide, its derivative is 1/2.
+    return jnp.where(gap < 0, 0, gap), root_a * root_b
 
 
 def relu_dual(a: Scalar, b: Scalar, c: Scalar) -> tuple[Scalar, Scalar]:
@@ -76,5 +77,7 @@ def erf_dual(a: Scalar, b: Scalar, c: Scalar) -> tuple[Scalar, Scalar]:
         Williams, "Computing with Infinite Networks", NeurIPS 1996.
     """
     gap, s = _gap(a, b, c)
-    root = jnp.sqrt(1 + 2 * (a + b) + 4 * gap * (s + c))  # D >= 1, so its root has a derivative everywhere
+    # D = 1 + 2 (a + b) + 4 gap (s + c) >= 1, so its root has a derivative everywhere; factored, it does not overflow.
+    first = 1 + 2 * (a + b)
+    root = jnp.sqrt(first) * jnp.sqrt(1 + 4 * gap * ((s + c) / first))
     return 2 / jnp.pi * jnp.arctan2(2 * c, root), 4 / (jnp.pi * root)

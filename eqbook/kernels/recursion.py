@@ -6,6 +6,7 @@ from functools import singledispatch
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from eqbook._checks import as_float
 from eqbook.kernels.duals import erf_dual, relu_dual
 from eqbook.kernels.state import PairKernel
 from eqbook.layers import Dense, Erf, Layer, Relu, Sequential
@@ -91,6 +92,8 @@ def pair_kernel(net: Layer, x1: Float[Array, " d"], x2: Float[Array, " d"]) -> P
         Jacot, Gabriel, Hongler, "Neural Tangent Kernel: Convergence and Generalization in Neural Networks", 2018,
         https://arxiv.org/abs/1806.07572
     """
+
+    x1, x2 = as_float(x1), as_float(x2)
 
     def covariance(x, y):
         return jnp.dot(x, y, precision="highest") / x.shape[0]

@@ -2,19 +2,24 @@
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 
 from eqbook._checks import check_int
 from eqbook.layers.layer import Layer
 
 
-def check_std(layer: str, name: str, value: float) -> None:
-    """Raise unless a standard deviation is a finite number that is not negative.
+def check_std(layer: str, name: str, value: float) -> float:
+    """Return a standard deviation as a Python float if it is a finite number that is not negative.
+
+    A NumPy scalar has a dtype of its own, which would win over the dtype of the inputs: `np.sqrt(2)` is float64.
 
     Raises:
         ValueError: naming the layer and the argument.
     """
-    if not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or value < 0:
         raise ValueError(f"{layer}: `{name}`: expected a finite number >= 0, got {value!r}.")
+    return float(value)
 
 
 @dataclass(frozen=True)
@@ -37,6 +42,7 @@ class Dense(Layer):
     b_std: float = 0.0
 
     def __post_init__(self) -> None:
-        check_int("Dense: features", self.features, 1)
-        check_std("Dense", "W_std", self.W_std)
-        check_std("Dense", "b_std", self.b_std)
+        # The class is frozen: plain assignment is refused even here.
+        object.__setattr__(self, "features", check_int("Dense: features", self.features, 1))
+        for name in ("W_std", "b_std"):
+            object.__setattr__(self, name, check_std("Dense", name, getattr(self, name)))

@@ -7,5 +7,7 @@ from eqbook.networks.empirical import empirical_kernels as empirical_kernels
 from eqbook.networks.module import apply as apply
 from eqbook.networks.module import init as init
 from eqbook.networks.module import to_flax as to_flax
+from eqbook.networks.patches import PatchConv as PatchConv
+from eqbook.networks.patches import mean_pool as mean_pool
 
-__all__ = ["apply", "empirical_kernels", "init", "to_flax"]
+__all__ = ["PatchConv", "apply", "empirical_kernels", "init", "mean_pool", "to_flax"]

@@ -39,6 +39,8 @@ def empirical_kernels(
     if x2 is not None:
         check_batch("x2", x2)
         check_same_features("x1", x1, "x2", x2)
+        x2 = jnp.asarray(x2)
+    x1 = jnp.asarray(x1)
 
     def outputs(p, x):
         y = net.apply(p, x)

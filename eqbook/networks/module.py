@@ -1,15 +1,18 @@
 """From a layer to its finite network in Flax."""
 
 import math
+from collections.abc import Sequence
 from functools import singledispatch
 from typing import Any
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.scipy.special import erf
 from jaxtyping import Array, Float
 
+from eqbook._checks import as_float
 from eqbook.layers import Dense, Erf, Layer, Relu, Sequential
 
 
@@ -86,12 +89,16 @@ def _(layer: Sequential) -> nn.Module:
 
 def init(net: Sequential, key: jax.Array, input_shape: tuple[int, ...]) -> Any:
     """Parameters of `net`; see `Sequential.init`."""
-    if len(input_shape) < 2 or any(size < 1 for size in input_shape[1:]):
-        raise ValueError(f"`input_shape`: expected the shape of a batch (n, ...features), got {tuple(input_shape)}.")
+    is_shape = isinstance(input_shape, Sequence) and len(input_shape) >= 2
+    if not is_shape or not all(isinstance(size, int | np.integer) and size >= 1 for size in input_shape[1:]):
+        raise ValueError(
+            f"`input_shape`: expected the shape of a batch (n, ...features), got {input_shape!r}; "
+            "for a batch `x` it is `x.shape`."
+        )
     example = jnp.zeros((1, *input_shape[1:]), jnp.result_type(float))
     return to_flax(net).init(key, example)
 
 
 def apply(net: Sequential, params: Any, x: Float[Array, "n ..."]) -> Float[Array, "n ..."]:
     """Outputs of `net`; see `Sequential.apply`."""
-    return to_flax(net).apply(params, x)
+    return to_flax(net).apply(params, as_float(x))

@@ -120,6 +120,46 @@ def test_float32(dtype):
         assert mean.dtype == dtype and np.isfinite(mean).all()
 
 
+def test_lists_and_integers():
+    law = eq.EnsembleLaw(ntk=[[2, 1], [1, 2]], nngp=[[1, 0], [0, 1]], y=[[1], [3]])
+    np.testing.assert_allclose(law.mean([[2, 1]], np.inf), [[1]], rtol=1e-5)
+    rows = eq.grams.Gram(nngp=[[1, 0]], ntk=[[2, 1]])
+    np.testing.assert_allclose(law.covariance([[1]], rows, np.inf), [[0]], atol=1e-5)
+
+
+@pytest.mark.parametrize("schedule", [eq.GradientFlow(1e-3), eq.GradientDescent(1e-3)])
+def test_slow_modes_keep_their_digits(schedule):
+    """phi_t(0) = eta t, and nearly so for modes of which next to nothing is learned, in float32 and float64."""
+    for dtype in (np.float32, np.float64):
+        small = np.array([0.0, 1e-12, 1e-9, 1e-6], dtype)
+        np.testing.assert_allclose(schedule.learned(small, 20.0), 0.02, rtol=1e-6)
+
+
+def test_rounding_below_zero_does_not_grow():
+    """Tripled inputs: computed eigenvalues lie on both sides of 0, and exp(|lambda| t) would swamp everything."""
+    k = eq.gram(NET, np.concatenate([TRAIN] * 3).astype(np.float32))
+    law = eq.EnsembleLaw(ntk=k.ntk, y=np.concatenate([Y] * 3))
+    assert law.eigenvalues[0] < 0
+    for schedule in (eq.GradientFlow(), eq.GradientDescent(0.05)):
+        np.testing.assert_allclose(law.train_mean(10**9, schedule)[: len(Y)], Y, atol=1e-2)
+
+
+def test_eigenvalue_below_the_rounding_floor_is_singular(x64):
+    law = eq.EnsembleLaw(ntk=np.diag([1e-18, 1.0]), y=np.ones((2, 1)))
+    with pytest.raises(ValueError, match="expected an invertible Gram matrix"):
+        law.train_mean(np.inf)
+    for schedule in (eq.GradientFlow(), eq.GradientDescent(0.1)):
+        with pytest.raises(ValueError, match="expected an invertible Gram matrix"):
+            eq.EnsembleLaw(ntk=np.zeros((2, 2)), y=np.ones((2, 1))).train_mean(np.inf, schedule)
+
+
+def test_learning_rate_at_the_edge_does_not_converge():
+    law = eq.EnsembleLaw(ntk=np.diag([1.0, 4.0]), y=np.ones((2, 1)))
+    with pytest.raises(ValueError, match=r"expected < 2 / lambda_max = 0.5 .* got 0.5"):
+        law.train_mean(np.inf, eq.GradientDescent(0.5))
+    np.testing.assert_allclose(law.train_mean(np.inf, eq.GradientDescent(0.499)), 1, rtol=1e-6)
+
+
 EYE = np.eye(3)
 BAD = {
     "not square": (
@@ -131,6 +171,21 @@ BAD = {
         lambda: eq.EnsembleLaw(ntk=np.triu(np.ones((3, 3))), y=np.ones((3, 1))),
         "`ntk`: expected a symmetric",
     ),
+    "slightly skew": (
+        lambda: eq.EnsembleLaw(ntk=EYE + 3e-3 * np.triu(np.ones((3, 3))), y=np.ones((3, 1))),
+        "`ntk`: expected a symmetric",
+    ),
+    "complex": (lambda: eq.EnsembleLaw(ntk=EYE * 1j, y=np.ones((3, 1))), "`ntk`: expected an array of real numbers"),
+    "a Gram": (
+        lambda: eq.EnsembleLaw(eq.grams.Gram(EYE, EYE), y=np.ones((3, 1))),
+        "`ntk`: expected an array of real numbers",
+    ),
+    "infinite ridge": (
+        lambda: eq.EnsembleLaw(ntk=EYE, y=np.ones((3, 1)), diag_reg=np.inf),
+        "`diag_reg`: expected a number >= 0",
+    ),
+    "rate text": (lambda: eq.GradientFlow("1"), "GradientFlow: `learning_rate`: expected a finite number > 0"),
+    "rates": (lambda: eq.GradientDescent(np.ones(2)), "GradientDescent: `learning_rate`"),
     "nan": (lambda: eq.EnsembleLaw(ntk=EYE * np.nan, y=np.ones((3, 1))), "`ntk`: expected finite numbers"),
     "no y": (lambda: eq.EnsembleLaw(ntk=EYE), r"`y`: expected targets \[n, k\] with n = 3"),
     "y vector": (lambda: eq.EnsembleLaw(ntk=EYE, y=np.ones(3)), r"`y`: expected targets \[n, k\] .* got shape \(3,\)"),
@@ -170,3 +225,13 @@ def test_bad_use():
         full.covariance(EYE, eq.grams.Gram(ntk=EYE), 1.0)
     with pytest.raises(ValueError, match=r"`nngp_test_test`: expected \[m, m\] with m = 3"):
         full.covariance(np.eye(2), eq.grams.Gram(EYE, EYE), 1.0)
+    with pytest.raises(ValueError, match=r"`test_train.nngp`: expected shape \(3, 3\) as its `ntk`, got \(1, 3\)"):
+        full.covariance(EYE, eq.grams.Gram(nngp=EYE[:1], ntk=EYE), 1.0)
+    with pytest.raises(ValueError, match="`nngp_test_test`: expected finite numbers"):
+        full.covariance(EYE * np.nan, eq.grams.Gram(EYE, EYE), 1.0)
+    for t in (np.ones(2), "1"):
+        with pytest.raises(ValueError, match="`t`: expected one number"):
+            law.train_mean(t)
+    for schedule in (eq.GradientFlow, 0.1):
+        with pytest.raises(ValueError, match="`schedule`: expected GradientFlow"):
+            law.train_mean(1.0, schedule)

@@ -7,6 +7,7 @@ import pytest
 from registry import NETWORKS
 
 import eqbook as eq
+from eqbook.kernels import pair_kernel
 from eqbook.testing import relative_error, tolerance
 
 D = 6
@@ -76,8 +77,29 @@ def test_kinds(net):
     assert k.nngp is None and k.ntk.shape == (9, 9)
 
 
+@pytest.mark.parametrize("kinds", [["ntk"], {"ntk"}, iter(["ntk"])], ids=["list", "set", "iterator"])
+def test_kinds_may_be_any_collection(kinds):
+    k = eq.gram(NETWORKS["relu"], X, kinds=kinds)
+    assert k.nngp is None and k.ntk.shape == (3, 3)
+
+
 def test_integer_inputs_become_floating():
     assert eq.gram(NETWORKS["relu"], jnp.arange(6).reshape(3, 2)).ntk.dtype == jnp.float32
+
+
+def test_dtype_is_that_of_the_inputs(x64):
+    """Also for standard deviations from NumPy, whose scalars have a dtype of their own."""
+    net = eq.Sequential(eq.Dense(8, W_std=np.sqrt(2)), eq.Relu(), eq.Dense(1, b_std=np.float32(0.1)))
+    for name in ("bfloat16", "float16", "float32", "float64"):
+        assert eq.gram(net, jnp.asarray(X, name)).ntk.dtype == name
+
+
+def test_lists_and_numpy_float64_are_taken_silently():
+    """Without 64-bit types, as a user has it who follows NumPy's defaults; warnings are errors here."""
+    x = np.random.default_rng(0).normal(size=(3, 2))
+    expected = eq.gram(NETWORKS["relu"], x.astype("float32"))
+    np.testing.assert_array_equal(eq.gram(NETWORKS["relu"], x.tolist()).ntk, expected.ntk)
+    assert float(pair_kernel(NETWORKS["relu"], x[0], x[1]).ntk) == pytest.approx(float(expected.ntk[0, 1]), rel=1e-6)
 
 
 X = np.ones((3, 2), np.float32)
@@ -91,7 +113,10 @@ BAD = {
     "kinds": ((X,), {"kinds": ("ntk", "nkt")}, "`kinds`: expected some of"),
     "kind as a string": ((X,), {"kinds": "ntk"}, "`kinds`: expected some of"),
     "no kinds": ((X,), {"kinds": ()}, "`kinds`: expected some of"),
-    "words": ((np.array([["a", "b"]]),), {}, "`x1`: expected an array of numbers"),
+    "kinds a number": ((X,), {"kinds": 3}, "`kinds`: expected some of"),
+    "kinds nested": ((X,), {"kinds": [["ntk"]]}, "`kinds`: expected some of"),
+    "words": ((np.array([["a", "b"]]),), {}, "`x1`: expected an array of real numbers"),
+    "complex": ((X * 1j,), {}, "`x1`: expected an array of real numbers, got dtype complex"),
 }
 
 

@@ -107,6 +107,45 @@ def test_orbit_puts_the_group_in_front():
     np.testing.assert_allclose(eq.groups.orbit(action, x)[1], action(1, x))
 
 
+def test_tables_of_all_integer_types_are_one_group():
+    """Equal groups have equal hashes, and small integers do not overflow in an augmented set."""
+    small = eq.FiniteGroup(eq.cyclic(4).table.astype(np.uint8), eq.cyclic(4).names)
+    assert small == eq.cyclic(4) and hash(small) == hash(eq.cyclic(4))
+    assert ImageAction(small).group == eq.cyclic(4)
+    pi = eq.groups.augmented_permutation(small, 200, 1)
+    np.testing.assert_array_equal(pi, eq.groups.augmented_permutation(eq.cyclic(4), 200, 1))
+
+
+def test_augmented_set_of_a_group_that_does_not_commute():
+    """The order of g h matters: C4 and D2 could not tell."""
+    action, n = matrix_action("D3"), 2
+    x = jax.random.normal(jax.random.key(1), (n, 2))
+    x_aug, y_aug = eq.groups.augment(action, x, TrivialAction(action.group), [0, 1])
+    for g in action.group.elements:
+        pi = eq.groups.augmented_permutation(action.group, n, g)
+        np.testing.assert_allclose(action(g, x_aug), x_aug[pi], atol=1e-6)
+        np.testing.assert_array_equal(y_aug, y_aug[pi])
+
+
+def test_matrix_action_on_integers_turns_by_the_whole_matrix():
+    np.testing.assert_allclose(matrix_action("C3")(1, np.array([2, 0])), [-1, np.sqrt(3)], rtol=1e-6)
+
+
+def test_nothing_changes_behind_the_back():
+    matrices = planar_matrices(4, False)
+    action = MatrixAction(eq.cyclic(4), matrices)
+    matrices[:] = 0
+    np.testing.assert_allclose(action(1, np.array([1.0, 0.0])), [0, 1], atol=1e-6)
+    for array in (C4.table, C4.inverse):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 1
+
+
+def test_lists_of_images():
+    picture = [[[1.0], [2.0]], [[3.0], [4.0]]]
+    np.testing.assert_array_equal(ImageAction(C4)(2, picture), [[[4.0], [3.0]], [[2.0], [1.0]]])
+
+
 S = np.array([[0, 1, 2], [1, 0, 2], [2, 1, 0]])
 NONASSOCIATIVE = np.array([[0, 1, 2, 3, 4], [1, 0, 3, 4, 2], [2, 4, 0, 1, 3], [3, 2, 4, 0, 1], [4, 3, 1, 2, 0]])
 C4, C3 = eq.cyclic(4), eq.cyclic(3)
@@ -130,6 +169,15 @@ BAD = {
     "no channel axis": (lambda: ImageAction(C4)(1, np.ones((5, 5))), r"`x`: expected square images"),
     "vector size": (lambda: matrix_action("C4")(1, np.ones((2, 3))), "`x`: expected a last axis of size 2"),
     "element": (lambda: ImageAction(C4)(4, np.ones((5, 5, 1))), "`g`: expected an element 0 .. 3, got 4"),
+    "element between": (lambda: ImageAction(C4)(1.5, np.ones((5, 5, 1))), "expected an element 0 .. 3, got 1.5"),
+    "element text": (lambda: C4.check_element("1"), "`g`: expected an element 0 .. 3, got '1'"),
+    "elements": (lambda: C4.check_element(np.array([0, 1])), "`g`: expected an element 0 .. 3"),
+    "complex matrix": (lambda: MatrixAction(C4, 1j * np.ones((4, 1, 1))), "`matrices`: expected an array of real"),
+    "repeated index": (lambda: eq.groups.permutation_matrix([1, 1]), "`permutation`: expected each of 0 .. m - 1 once"),
+    "no example axis": (
+        lambda: eq.groups.augment(TrivialAction(C4), 1.0, TrivialAction(C4), 1.0),
+        r"`y`: expected \(\) examples",
+    ),
     "trivial element": (lambda: TrivialAction(C4)(-1, 1.0), "`g`: expected an element 0 .. 3, got -1"),
     "two groups": (
         lambda: eq.groups.augment(TrivialAction(C4), np.ones(3), TrivialAction(C3), np.ones(3)),

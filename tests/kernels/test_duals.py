@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("x64")
 
 
 def quadrature(sigma, a, b, c):
-    """E[sigma(u) sigma(v)] in polar coordinates of the whitened pair: an independent route, smooth on both sides of kinks."""
+    """E[sigma(u) sigma(v)] in polar coordinates of the whitened pair: another route, smooth on both sides of kinks."""
     chol = np.linalg.cholesky([[a, c], [c, b]])
 
     def integrand(radius, angle):
@@ -48,7 +48,7 @@ def test_dual_is_the_gaussian_expectation(dual, sigma, derivative, case):
 
 
 @pytest.mark.parametrize("dual", [relu_dual, erf_dual])
-@pytest.mark.parametrize("variance", [1e-6, 0.37, 1.0, 3.1, 1e6])
+@pytest.mark.parametrize("variance", [1e-6, 0.37, 1.0, 3.1, 1.2345e6])
 @pytest.mark.parametrize("jit", [False, True])
 def test_exact_at_coincident_inputs_in_float32(dual, variance, jit):
     """relu: K' = v/2 and Kdot = 1/2 to the last bit, where arccos(c / sqrt(ab)) has lost half of the digits."""
@@ -82,13 +82,22 @@ def test_gradients_are_finite(dual, point):
         assert np.isfinite(gradient).all(), (output, gradient)
 
 
-def test_gradient_of_the_relu_dual_is_its_derivative_dual():
-    """Price's theorem: d E[sigma sigma] / dc = E[sigma' sigma']."""
-    for a, b, c in CASES:
-        assert float(jax.grad(relu_dual_value, argnums=2)(a, b, c)) == pytest.approx(
-            float(relu_dual(a, b, c)[1]), rel=1e-12
-        )
+@pytest.mark.parametrize("dual", [relu_dual, erf_dual])
+def test_gradient_of_the_dual_is_its_derivative_dual(dual):
+    """Price's theorem: d E[sigma sigma] / dc = E[sigma' sigma'], also where the inputs coincide."""
+    for a, b, c in [*CASES, (1.0, 1.0, 1.0), (2.0, 2.0, 2.0), (1.0, 4.0, 2.0)]:
+        slope = jax.grad(lambda c, a=a, b=b: dual(jnp.float64(a), jnp.float64(b), c)[0])(c)
+        assert float(slope) == pytest.approx(float(dual(a, b, c)[1]), rel=1e-12)
 
 
-def relu_dual_value(a, b, c):
-    return relu_dual(jnp.float64(a), jnp.float64(b), c)[0]
+def test_relu_derivative_of_a_constant_input_is_that_of_an_orthogonal_one():
+    for b in (0.0, 1.0):
+        assert float(relu_dual(jnp.float64(0.0), jnp.float64(b), jnp.float64(0.0))[1]) == 0.25
+
+
+def test_erf_dual_of_huge_variances_does_not_overflow():
+    """a b is beyond float32, a is not. Saturated, erf is the sign: E[sigma sigma] = 2/pi arcsin(c / sqrt(ab))."""
+    a, b, c = jnp.float32(1e20), jnp.float32(4e20), jnp.float32(1e20)
+    value, slope = erf_dual(a, b, c)
+    assert float(value) == pytest.approx(1 / 3, rel=1e-6)
+    assert float(slope) == pytest.approx(4 / np.pi / np.sqrt(12e40), rel=1e-6)

@@ -1,5 +1,8 @@
 """Layers say what they are, compare by value, and refuse what makes no sense."""
 
+import pickle
+
+import numpy as np
 import pytest
 
 import eqbook as eq
@@ -10,6 +13,7 @@ BAD = {
     "features bool": (lambda: eq.Dense(True), "expected an integer of at least 1, got True"),
     "negative W_std": (lambda: eq.Dense(2, W_std=-1.0), "Dense: `W_std`: expected a finite number >= 0, got -1.0"),
     "nan b_std": (lambda: eq.Dense(2, b_std=float("nan")), "Dense: `b_std`: expected a finite number >= 0, got nan"),
+    "W_std bool": (lambda: eq.Dense(2, W_std=True), "Dense: `W_std`: expected a finite number >= 0, got True"),
     "no layers": (lambda: eq.Sequential(), "Sequential: expected at least one layer"),
     "class for layer": (lambda: eq.Sequential(eq.Dense(1), eq.Relu), "layer 1: expected a layer such as"),
     "a list": (lambda: eq.Sequential([eq.Dense(1)]), "layer 0: expected a layer such as"),
@@ -20,6 +24,18 @@ BAD = {
 def test_bad_input(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_numpy_scalars_become_python_numbers():
+    layer = eq.Dense(np.int64(3), W_std=np.float64(1.5), b_std=np.float32(0.5))
+    assert repr(layer) == "Dense(features=3, W_std=1.5, b_std=0.5)" and layer == eq.Dense(3, 1.5, 0.5)
+    assert hash(layer) == hash(eq.Dense(3, 1.5, 0.5)) and type(layer.W_std) is float
+
+
+def test_networks_survive_pickling():
+    net = eq.Sequential(eq.Dense(4, b_std=0.1), eq.Erf(), eq.Dense(1))
+    copy = pickle.loads(pickle.dumps(net))
+    assert copy == net and hash(copy) == hash(net)
 
 
 def test_networks_compare_by_value():

@@ -89,6 +89,23 @@ def test_empirical_kernels_take_flax_modules(x64):
     np.testing.assert_allclose(eq.empirical_kernels(module, params, X).ntk, X @ X.T + 1, rtol=1e-6)
 
 
+def test_inputs_of_all_kinds_give_the_same_outputs():
+    """Integers, lists and NumPy's float64 with 64-bit types off, without a warning."""
+    net = NETWORKS["relu-bias"]
+    params = net.init(jax.random.key(0), [3, 4])
+    images = np.arange(12, dtype=np.uint8).reshape(3, 4)
+    expected = net.apply(params, jnp.asarray(images, jnp.float32))
+    for x in (images, images.tolist(), images.astype(np.float64)):
+        np.testing.assert_array_equal(net.apply(params, x), expected)
+        assert eq.empirical_kernels(net, params, x).ntk.shape == (3, 3)
+
+
+@pytest.mark.parametrize("shape", [3, (3, 2.5), (3, None), (3, 0), np.ones(4)], ids=str)
+def test_bad_shape(shape):
+    with pytest.raises(ValueError, match=r"`input_shape`: expected the shape of a batch .* it is `x.shape`"):
+        NETWORKS["relu"].init(jax.random.key(0), shape)
+
+
 def test_bad_input():
     net = NETWORKS["relu"]
     params = net.init(jax.random.key(0), X.shape)

@@ -1,0 +1,211 @@
+"""One execution cache for the tests and for the build of the book.
+
+`pytest --nbmake book/` (through `conftest.py`) and the Sphinx build (as a local extension) both ask this module where
+the executed chapters lie, in which environment chapters run, and how a chapter is read. A chapter is therefore
+executed once for both, in either order.
+
+jupyter-cache finds a chapter by its code cells and its kernel alone. Changing the package would leave the old outputs
+on the page, so the cache folder itself is named after everything else that the outputs depend on: see `key_parts`.
+"""
+
+import copy
+import hashlib
+import json
+import os
+import platform
+import shutil
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+PACKAGES = ("jax", "jaxlib", "numpy", "flax", "optax", "neural-tangents", "e3nn-jax", "matplotlib")
+VARIABLES = (
+    "EQBOOK_DATA_DIR",
+    "EQBOOK_PROFILE",
+    "JAX_DEFAULT_MATMUL_PRECISION",
+    "JAX_ENABLE_X64",
+    "JAX_PLATFORMS",
+    "XLA_FLAGS",
+)
+KEPT_KEYS = 6
+# The kernels listen on this machine only; ipykernel warns that what they send is not encrypted.
+KERNEL_CONFIG = """\
+c = get_config()
+c.IPKernelApp.log_level = "ERROR"
+c.HistoryManager.enabled = False
+"""
+CODE_CELL = "```{code-cell}"
+
+
+def chapter_environment(root: Path) -> dict[str, str]:
+    """Return the environment variables a chapter runs with; a variable that the caller has set wins.
+
+    Args:
+        root: The folder of `_config.yml`.
+    """
+    profile = os.environ.get("EQBOOK_PROFILE", "quick")
+    threads = str(available_cores())
+    defaults = {
+        "EQBOOK_PROFILE": profile,
+        # The reader's own IPython start-up files must not change what a chapter prints.
+        "IPYTHONDIR": str(root / "_build" / "ipython"),
+        # Programs compiled for one chapter, or in an earlier run, are not compiled again.
+        "JAX_COMPILATION_CACHE_DIR": str(root / "_build" / "jax_cache"),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.5",
+        # XLA reports each program it takes from that cache as an error, on the machine that compiled it too.
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        # NumPy's BLAS counts the cores of the machine, not those this process may use.
+        "OMP_NUM_THREADS": threads,
+        "OPENBLAS_NUM_THREADS": threads,
+        "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+    }
+    if profile == "quick":
+        # The quick profile is sized for a CPU. Without this, jax warns on a machine whose GPU it cannot use.
+        defaults["JAX_PLATFORMS"] = "cpu"
+    return {name: os.environ.get(name, value) for name, value in defaults.items()}
+
+
+def available_cores() -> int:
+    """Return the number of cores this process may run on."""
+    affinity = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity else os.cpu_count() or 1
+
+
+def key_parts(root: Path) -> dict[str, Any]:
+    """Return what the outputs of every chapter depend on besides its own cells.
+
+    Args:
+        root: The folder of `_config.yml`, with `eqbook/` and `book/results/` below it.
+
+    Returns:
+        File digests of the package and of the recorded runs, versions, and the variables of `VARIABLES`.
+    """
+    environment = {**os.environ, **chapter_environment(root)}
+    parts = {
+        "package": _digests(root / "eqbook"),
+        "versions": {name: _version(name) for name in PACKAGES},
+        "python": platform.python_version(),
+        "variables": {name: environment.get(name) for name in VARIABLES},
+    }
+    if environment["EQBOOK_PROFILE"] != "paper":
+        # A paper-profile run writes book/results itself: keyed on them, it would never find what it has just run.
+        parts["results"] = _digests(root / "book" / "results")
+    return parts
+
+
+def execution_key(root: Path) -> str:
+    """Return the first 16 hexadecimal digits of the SHA-256 of `key_parts(root)`."""
+    return hashlib.sha256(json.dumps(key_parts(root), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def cache_path(root: Path) -> Path:
+    """Return the folder of the execution cache for the present key: `_build/.jupyter_cache/<key>`."""
+    return root / "_build" / ".jupyter_cache" / execution_key(root)
+
+
+def prepare(root: Path) -> Path:
+    """Set the environment of the chapters in this process, drop old keys, return the folder of the cache."""
+    os.environ.update(chapter_environment(root))
+    profile = root / "_build" / "ipython" / "profile_default"
+    profile.mkdir(parents=True, exist_ok=True)
+    (profile / "ipython_kernel_config.py").write_text(KERNEL_CONFIG)
+    folder = cache_path(root)
+    folder.mkdir(parents=True, exist_ok=True)
+    os.utime(folder)
+    by_age = sorted(folder.parent.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+    for old in by_age[KEPT_KEYS:]:
+        shutil.rmtree(old, ignore_errors=True)
+    return folder
+
+
+def is_chapter(path: Path) -> bool:
+    """Return whether a Markdown file is a notebook: its front matter names a kernel."""
+    import yaml
+
+    text = path.read_text(encoding="utf8")
+    if not text.startswith("---\n"):
+        return False
+    front_matter = text[4:].split("\n---", 1)[0]
+    try:
+        return "kernelspec" in (yaml.safe_load(front_matter) or {})
+    except yaml.YAMLError as error:
+        raise ValueError(f"the front matter of {path} is not valid YAML: {error}") from error
+
+
+def read_chapter(path: Path, extensions: list[str]) -> Any:
+    """Read a chapter exactly as the build reads it, so that both compute the same jupyter-cache key.
+
+    Args:
+        path: A MyST Markdown notebook.
+        extensions: `myst_enable_extensions` of `_config.yml`; they decide where blocks begin and end.
+
+    Returns:
+        An nbformat notebook without outputs; `metadata.source_map` holds the line of each cell.
+
+    Raises:
+        ValueError: If a code cell would not be executed, or if the front matter asks to ignore errors.
+    """
+    from myst_nb.core.read import read_myst_markdown_notebook
+    from myst_parser.config.main import MdParserConfig
+
+    text = path.read_text(encoding="utf8")
+    config = MdParserConfig(enable_extensions=set(extensions))
+    notebook = read_myst_markdown_notebook(text, config=config, add_source_map=True, path=path)
+    _refuse_silent_cells(path, text, notebook)
+    return notebook
+
+
+def executed_copy(notebook: Any, executed: Any) -> Any:
+    """Return `notebook` with the outputs of `executed`, and none of the metadata that running it has added.
+
+    Cell metadata is part of jupyter-cache's key, and nbmake records its timings there.
+    """
+    result = copy.deepcopy(notebook)
+    for cell, ran in zip(result.cells, executed.cells, strict=True):
+        if cell.cell_type == "code":
+            cell.outputs, cell.execution_count = ran.outputs, ran.execution_count
+    for name in ("language_info", "widgets"):
+        if name in executed.metadata:
+            result.metadata[name] = executed.metadata[name]
+    return result
+
+
+def _refuse_silent_cells(path: Path, text: str, notebook: Any) -> None:
+    """Raise for code that a reader sees and nobody runs, and for settings under which a failure passes."""
+    written = sum(line.lstrip().startswith(CODE_CELL) for line in text.splitlines())
+    read = sum(cell.cell_type == "code" for cell in notebook.cells)
+    if written != read:
+        raise ValueError(
+            f"{path} shows {written} code cells and the build runs {read} of them: a cell inside another directive "
+            "is not executed. Move it to the top level (gated `solution-start`/`solution-end` may surround it)."
+        )
+    settings = notebook.metadata.get("mystnb", {})
+    ignoring = [name for name in settings if name.startswith("execution_")]
+    if notebook.metadata.get("execution", {}).get("allow_errors") or ignoring:
+        raise ValueError(
+            f"the front matter of {path} sets `allow_errors` or `mystnb: execution_*`; expected every cell to run and "
+            "to pass. Tag the one cell that shall fail with `raises-exception` instead."
+        )
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of each file below `folder`, by relative path, compiled files left out."""
+    files = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return {str(path.relative_to(folder)): hashlib.sha256(path.read_bytes()).hexdigest() for path in sorted(files)}
+
+
+def _version(name: str) -> str | None:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def setup(app: Any) -> dict[str, Any]:
+    """Point myst-nb at the shared cache; a changed path makes Sphinx read every chapter again."""
+
+    def use_shared_cache(app: Any, config: Any) -> None:
+        config.nb_execution_cache_path = str(prepare(Path(app.srcdir)))
+
+    app.connect("config-inited", use_shared_cache)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

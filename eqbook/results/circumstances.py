@@ -1,0 +1,51 @@
+"""Under which circumstances a run was made: device, versions, commit."""
+
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import jax
+
+from eqbook._version import __version__
+
+PACKAGES = ("jax", "jaxlib", "numpy", "flax", "optax")
+
+
+def versions() -> dict[str, str]:
+    """Versions of Python, of the packages that compute, and of `eqbook`."""
+    return {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}, "eqbook": __version__}
+
+
+def device_name() -> str:
+    """The devices of JAX in words, such as `1 x NVIDIA H200` or `1 x cpu`."""
+    devices = jax.devices()
+    return f"{len(devices)} x {devices[0].device_kind}"
+
+
+def commit_of(folder: Path) -> str:
+    """The git commit that `folder` is checked out at, `+dirty` behind it if tracked files differ, or `unknown`.
+
+    Args:
+        folder: a folder, inside a checkout or not.
+    """
+    commit = _git(folder, "rev-parse", "HEAD")
+    if not commit:
+        return "unknown"
+    return commit + ("+dirty" if _git(folder, "status", "--porcelain", "--untracked-files=no") else "")
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    """What git prints, or nothing if git is missing or refuses."""
+    try:
+        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, timeout=20)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"

@@ -1,0 +1,85 @@
+"""Where recorded runs lie, and how their files are read and written."""
+
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+
+class ResultsError(ValueError):
+    """A recorded run that cannot be found, read or written."""
+
+
+def results_dir() -> Path:
+    """The folder of the recorded runs.
+
+    `EQBOOK_RESULTS_DIR` names it. Otherwise it is `book/results` of the book that the working directory belongs to, or
+    of the checkout that the package was installed from.
+
+    Raises:
+        ResultsError: if there is no such folder.
+    """
+    named = os.environ.get("EQBOOK_RESULTS_DIR")
+    if named:
+        if not Path(named).is_dir():
+            raise ResultsError(f"`EQBOOK_RESULTS_DIR`: expected an existing folder, got {named!r}; create or unset it.")
+        return Path(named)
+    here = Path.cwd()
+    for root in (here, *here.parents, Path(__file__).resolve().parent.parent):
+        if (root / "_config.yml").is_file() and (root / "book" / "results").is_dir():
+            return root / "book" / "results"
+    raise ResultsError(
+        f"no folder book/results above {here}; run inside a checkout of the book, or set `EQBOOK_RESULTS_DIR`."
+    )
+
+
+def chapter_path(chapter: str, folder: str = "") -> Path:
+    """The file of a chapter, in `folder` below `results_dir()`.
+
+    Raises:
+        ResultsError: if `chapter` is not a plain name, or there is no results folder.
+    """
+    if not isinstance(chapter, str) or not chapter.replace("_", "").isalnum():
+        raise ResultsError(f"`chapter`: expected a name of letters, digits and underscores, got {chapter!r}.")
+    return results_dir() / folder / f"{chapter}.json"
+
+
+def load_json(path: Path) -> dict[str, Any]:
+    """The object in a JSON file.
+
+    Raises:
+        ResultsError: if the file cannot be read or does not hold one JSON object.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf8"))
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ResultsError(f"{path.name}: cannot be read as JSON ({error}); restore the file.") from error
+    if not isinstance(content, dict):
+        raise ResultsError(f"{path.name}: expected one JSON object, got {type(content).__name__}; restore the file.")
+    return content
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file completely or not at all: under a temporary name, then renamed.
+
+    Raises:
+        ResultsError: if the folder cannot be written to; nothing is left behind, and an older file stays.
+    """
+    temporary = None
+    try:
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
+            temporary = Path(file.name)
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(0o644)  # temporary files are private; a recorded run is not
+        temporary.replace(path)
+    except OSError as error:
+        raise ResultsError(
+            f"{path.name}: cannot be written to {path.parent} ({error.strerror}); make that folder writable, or set "
+            "`EQBOOK_RESULTS_DIR` to one that is."
+        ) from error
+    finally:
+        if temporary is not None:
+            temporary.unlink(missing_ok=True)

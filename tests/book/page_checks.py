@@ -1,0 +1,193 @@
+"""What must be true of a built page, as functions from a page to a list of findings.
+
+The DOM is the page after its scripts ran in a browser; the checks that need no script read the file.
+"""
+
+import re
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from browser import Browser, file_url
+from bs4 import BeautifulSoup, Tag
+
+# Elements through which a page loads something by itself; a link that a reader must click is not among them.
+LOADING = {"script": "src", "img": "src", "link": "href", "iframe": "src", "source": "src", "object": "data"}
+VERBATIM = ("pre", "code", "script", "style", "svg", "textarea", "mjx-container", "mjx-assistive-mml")
+# What is left in the text when MyST or MathJax did not take it up.
+UNTYPESET = re.compile(r"\$|\\begin\{|\\end\{|:::|\{(?:eq|ref|doc|numref|cite(?::\w+)?|prf:\w+|term)\}")
+
+# Text is read at a contrast of 3 or more to 1 (WCAG, large text and graphics); pure black is what matplotlib draws
+# when nobody told it the page's colour. Matplotlib draws letters as copies of glyphs, "#DejaVuSans-41", and markers as
+# copies of paths, "#m0b1c2d".
+INK_PROBE = """
+(theme => {
+  const root = document.documentElement;
+  root.dataset.theme = theme; root.dataset.mode = theme;
+  const channels = text => (text.match(/[\\d.]+/g) || []).map(Number);
+  const luminance = rgb => {
+    const linear = v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+    const [r, g, b] = rgb.slice(0, 3).map(v => linear(v / 255));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const contrast = (one, other) => {
+    const [low, high] = [luminance(channels(one)), luminance(channels(other))].sort((a, b) => a - b);
+    return (high + 0.05) / (low + 0.05);
+  };
+  const visible = colour => colour.startsWith("rgb") && (channels(colour)[3] ?? 1) > 0;
+  const background = element => {
+    for (let node = element; node; node = node.parentElement) {
+      const colour = getComputedStyle(node).backgroundColor;
+      if (visible(colour)) return colour;
+    }
+    return "rgb(255, 255, 255)";
+  };
+  const glyph = /^#(\\w+-)?[A-Z]\\w*(-[A-Za-z]+)*-[0-9a-f]+$/;
+  const found = [];
+  const report = (what, colour, behind) => found.push(`${what}: ${colour} on ${behind} (${theme})`);
+  document.querySelectorAll(".cell_output svg").forEach((figure, number) => {
+    const behind = background(figure);
+    figure.querySelectorAll("text, use, path, line").forEach(mark => {
+      if (mark.closest("defs, clipPath")) return;
+      const style = getComputedStyle(mark);
+      const address = mark.getAttribute("href") || mark.getAttribute("xlink:href") || "";
+      const isText = mark.tagName === "text" || glyph.test(address);
+      for (const property of ["fill", "stroke"]) {
+        const colour = style[property];
+        if (!visible(colour) || parseFloat(style[property + "Opacity"]) === 0) continue;
+        const black = channels(colour).slice(0, 3).every(v => v === 0);
+        if ((isText && contrast(colour, behind) < 3) || (black && contrast(colour, behind) < 1.5))
+          report(`figure ${number + 1}: ${property} of <${mark.tagName}>`, colour, behind);
+      }
+    });
+  });
+  document.querySelectorAll(":is(td, th, pre):is(.cell_output .output *)").forEach(box => {
+    const [colour, behind] = [getComputedStyle(box).color, background(box)];
+    if (contrast(colour, behind) < 4.5) report(`<${box.tagName.toLowerCase()}> of an output`, colour, behind);
+  });
+  return [...new Set(found)];
+})
+"""
+# At the given width: the page does not scroll sideways; at the width of a desktop, nor does a formula.
+LAYOUT_PROBE = """
+(formulas => {
+  const found = [];
+  const page = document.documentElement;
+  if (page.scrollWidth > innerWidth) found.push(`the page is ${page.scrollWidth} wide on a screen of ${innerWidth}`);
+  if (formulas) document.querySelectorAll("div.math mjx-container").forEach(box => {
+    if (box.scrollWidth > box.clientWidth + 1) {
+      const tex = MathJax.startup.document.getMathItemsWithin(box.parentElement)[0].math;
+      found.push(`a formula is ${box.scrollWidth} wide in ${box.clientWidth}: ${tex.trim().slice(0, 60)}`);
+    }
+  });
+  return found;
+})
+"""
+WIDTHS = {"wide": 1400, "narrow": 420}
+
+
+def mathematics(dom: BeautifulSoup) -> list[str]:
+    """Every formula is typeset, none with an error, and no TeX or MyST is left in the text."""
+    formulas = dom.select(".math.notranslate")
+    found = [f"not typeset once: {_short(f)}" for f in formulas if len(f.find_all("mjx-container")) != 1]
+    containers = dom.find_all("mjx-container")
+    if len(containers) != len(formulas):
+        found.append(f"{len(containers)} typeset formulas for {len(formulas)} formulas of the source")
+    errors = dom.select("mjx-container [data-mjx-error], mjx-container [data-mml-node=merror], mjx-merror, merror")
+    found += [f"TeX error: {error.get('data-mjx-error') or _short(error)}" for error in errors]
+    article = dom.select_one("article, main, body")
+    for text in article.find_all(string=UNTYPESET):
+        if not text.find_parent(VERBATIM):
+            found.append(f"left untypeset: {_short(text)}")
+    return found
+
+
+def remote(dom: BeautifulSoup) -> list[str]:
+    """The page loads nothing from elsewhere: no script, style sheet, font, image or frame."""
+    found = []
+    for name, attribute in LOADING.items():
+        for element in dom.find_all(name):
+            # <link rel="canonical"> and the like name an address without loading it.
+            loads = name != "link" or {"stylesheet", "preload", "icon", "modulepreload"} & set(element.get("rel", []))
+            addresses = [element.get(attribute) or "", *(element.get("srcset") or "").split(",")]
+            found += [f"<{name}> loads {a.strip()}" for a in addresses if loads and _is_remote(a)]
+    for element in dom.find_all("style"):
+        found += [f"<style> loads {address}" for address in remote_in_css(element.text)]
+    return found
+
+
+def remote_in_css(css: str) -> list[str]:
+    """Return the remote addresses that a style sheet loads."""
+    addresses = re.findall(r"url\(\s*['\"]?([^'\")]+)|@import\s+['\"]([^'\"]+)", css)
+    return [a for a in ("".join(pair).strip() for pair in addresses) if _is_remote(a)]
+
+
+def links(page: Path, html: Path, ids: dict[Path, set[str]]) -> list[str]:
+    """Every internal link, image and file exists; so does the place on the page that a link names.
+
+    Args:
+        page: A built page.
+        html: The folder of the built book.
+        ids: The ids of pages already read; filled here.
+    """
+    found = []
+    for element in BeautifulSoup(page.read_text(encoding="utf8"), "html.parser").find_all(
+        ["a", "img", "script", "link"]
+    ):
+        address = element.get("href") or element.get("src") or ""
+        parts = urlsplit(address)
+        if not address or parts.scheme or parts.netloc or address == "#":
+            continue
+        target = (page.parent / unquote(parts.path)).resolve() if parts.path else page.resolve()
+        if target.is_dir():
+            target /= "index.html"
+        if not target.is_relative_to(html.resolve()) or not target.is_file():
+            found.append(f"<{element.name}> {address}: no such file in the book")
+        elif parts.fragment and target.suffix == ".html" and unquote(parts.fragment) not in _ids(target, ids):
+            found.append(f"<{element.name}> {address}: no such place on that page")
+    return found
+
+
+def figures(dom: BeautifulSoup, browser: Browser) -> list[str]:
+    """Figures of cells are inline SVG, and what is drawn in them shows on a light and on a dark page.
+
+    The page must be the one that is open in `browser`.
+    """
+    rasters = dom.select(".cell_output img")
+    found = [f"raster figure {image.get('src', '')[:60]}: call `plotting.use_style()`" for image in rasters]
+    for theme in ("light", "dark"):
+        found += browser.evaluate(f"({INK_PROBE})('{theme}')")
+    return found
+
+
+def layout(browser: Browser) -> list[str]:
+    """The open page fits a desktop and a telephone; its formulas fit the desktop."""
+    found = []
+    for name, width in WIDTHS.items():
+        browser.resize(width)
+        found += browser.evaluate(f"({LAYOUT_PROBE})({str(name == 'wide').lower()})")
+    browser.resize(WIDTHS["wide"])
+    return found
+
+
+def open_page(browser: Browser, page: Path, query: str = "") -> tuple[BeautifulSoup, list[str]]:
+    """Open a page; return its DOM and the addresses it asked for that are not local files."""
+    events = browser.open(file_url(page) + query)
+    asked = [e["params"]["request"]["url"] for e in events if e.get("method") == "Network.requestWillBeSent"]
+    return BeautifulSoup(browser.dom(), "html.parser"), [url for url in asked if _is_remote(url)]
+
+
+def _is_remote(address: str) -> bool:
+    return address.strip().startswith(("http://", "https://", "//", "ws://", "wss://"))
+
+
+def _ids(page: Path, known: dict[Path, set[str]]) -> set[str]:
+    if page not in known:
+        soup = BeautifulSoup(page.read_text(encoding="utf8"), "html.parser")
+        known[page] = {element["id"] for element in soup.find_all(id=True)}
+        known[page] |= {element["name"] for element in soup.find_all("a", attrs={"name": True})}
+    return known[page]
+
+
+def _short(element: Tag | str) -> str:
+    text = element if isinstance(element, str) else element.get_text()
+    return " ".join(text.split())[:80]

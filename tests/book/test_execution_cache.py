@@ -1,0 +1,112 @@
+"""The key of the execution cache, and the reading of chapters."""
+
+import os
+from pathlib import Path
+
+import execution_cache
+import jupytext
+import pytest
+import yaml
+from jupyter_cache.cache.main import JupyterCacheBase
+
+ROOT = Path(__file__).resolve().parents[2]
+CHAPTERS = [path for path in sorted((ROOT / "book").rglob("*.md")) if execution_cache.is_chapter(path)]
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    for name in [name for name in os.environ if name.startswith(("EQBOOK_", "JAX_"))]:
+        monkeypatch.delenv(name)
+    for name, text in (("eqbook/a.py", "1"), ("eqbook/data/sample.bin", "2"), ("book/results/run.json", "3")):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return tmp_path
+
+
+@pytest.mark.parametrize("name", ["eqbook/a.py", "eqbook/data/sample.bin", "book/results/run.json", "eqbook/new.py"])
+def test_a_changed_file_changes_the_key(tree, name):
+    before = execution_cache.execution_key(tree)
+    assert execution_cache.execution_key(tree) == before
+    (tree / name).write_text("changed")
+    assert execution_cache.execution_key(tree) != before
+
+
+def test_a_renamed_file_changes_the_key(tree):
+    before = execution_cache.execution_key(tree)
+    (tree / "eqbook" / "a.py").rename(tree / "eqbook" / "b.py")
+    assert execution_cache.execution_key(tree) != before
+
+
+def test_compiled_files_do_not_change_the_key(tree):
+    before = execution_cache.execution_key(tree)
+    (tree / "eqbook" / "__pycache__").mkdir()
+    (tree / "eqbook" / "__pycache__" / "a.pyc").write_text("x")
+    assert execution_cache.execution_key(tree) == before
+
+
+@pytest.mark.parametrize("package", execution_cache.PACKAGES)
+def test_a_changed_version_changes_the_key(tree, monkeypatch, package):
+    before = execution_cache.execution_key(tree)
+    original = execution_cache.version
+    monkeypatch.setattr(execution_cache, "version", lambda name: "0.0" if name == package else original(name))
+    assert execution_cache.execution_key(tree) != before
+
+
+@pytest.mark.parametrize("name", execution_cache.VARIABLES)
+def test_a_changed_variable_changes_the_key(tree, monkeypatch, name):
+    before = execution_cache.execution_key(tree)
+    monkeypatch.setenv(name, "paper")
+    assert execution_cache.execution_key(tree) != before
+
+
+def test_saying_the_default_profile_does_not_change_the_key(tree, monkeypatch):
+    before = execution_cache.execution_key(tree)
+    monkeypatch.setenv("EQBOOK_PROFILE", "quick")
+    assert execution_cache.execution_key(tree) == before
+
+
+def test_a_paper_run_finds_itself_after_writing_its_results(tree, monkeypatch):
+    monkeypatch.setenv("EQBOOK_PROFILE", "paper")
+    before = execution_cache.execution_key(tree)
+    (tree / "book" / "results" / "run.json").write_text("the run's own results")
+    assert execution_cache.execution_key(tree) == before
+
+
+def test_quick_runs_on_the_cpu_and_a_set_variable_wins(tree, monkeypatch):
+    assert execution_cache.chapter_environment(tree)["JAX_PLATFORMS"] == "cpu"
+    monkeypatch.setenv("JAX_PLATFORMS", "cuda")
+    assert execution_cache.chapter_environment(tree)["JAX_PLATFORMS"] == "cuda"
+    monkeypatch.delenv("JAX_PLATFORMS")
+    monkeypatch.setenv("EQBOOK_PROFILE", "paper")
+    assert "JAX_PLATFORMS" not in execution_cache.chapter_environment(tree)
+
+
+def test_old_keys_are_dropped(tree, monkeypatch):
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    kept = execution_cache.KEPT_KEYS
+    for number in range(kept + 2):
+        (tree / "eqbook" / "a.py").write_text(str(number))
+        folder = execution_cache.prepare(tree)
+        os.utime(folder, (number, number))
+    folder = execution_cache.prepare(tree)
+    assert len(list(folder.parent.iterdir())) == kept and folder.is_dir()
+
+
+@pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)
+def test_jupytext_and_the_build_give_a_chapter_the_same_key(path):
+    extensions = yaml.safe_load((ROOT / "_config.yml").read_text())["parse"]["myst_enable_extensions"]
+    hashed = JupyterCacheBase("unused").create_hashed_notebook
+    ours = hashed(execution_cache.read_chapter(path, extensions))[1]
+    assert ours == hashed(jupytext.read(path, fmt="md:myst"))[1]
+
+
+def test_outputs_are_copied_without_the_metadata_of_the_run():
+    notebook = jupytext.reads("```{code-cell}\n1\n```\n", fmt="md:myst")
+    executed = jupytext.reads("```{code-cell}\n1\n```\n", fmt="md:myst")
+    executed.cells[0].update(execution_count=1, outputs=[{"output_type": "stream", "name": "stdout", "text": "1"}])
+    executed.cells[0].metadata["execution"] = {"iopub.execute_input": "now"}
+    executed.metadata["language_info"] = {"name": "python"}
+    copy = execution_cache.executed_copy(notebook, executed)
+    assert copy.cells[0].outputs == executed.cells[0].outputs and "execution" not in copy.cells[0].metadata
+    assert copy.metadata.language_info.name == "python" and notebook.cells[0].outputs == []
