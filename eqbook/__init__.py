@@ -20,7 +20,19 @@ from typing import Any
 from eqbook._version import __version__ as __version__
 
 _EXPORTS = {
-    "layers": ("Dense", "Erf", "Relu", "Sequential"),
+    "layers": (
+        "Activation",
+        "AvgPool",
+        "Conv",
+        "Dense",
+        "Erf",
+        "Flatten",
+        "GlobalAvgPool",
+        "LayerNorm",
+        "Relu",
+        "Residual",
+        "Sequential",
+    ),
     "networks": ("empirical_kernels",),
     "grams": ("Gram", "gram"),
     "dynamics": ("EnsembleLaw", "GradientDescent", "GradientFlow"),

@@ -71,7 +71,7 @@ def test_assert_equivariant_takes_numpy_and_classes():
 
 def test_assert_equivariant_returns_the_largest_residual():
     """The second coordinate changes sign under the first two elements that move anything, not under the last."""
-    mirrors = MatrixAction(eq.dihedral(2), planar_matrices(2, True))
+    mirrors = eq.groups.MatrixAction(eq.dihedral(2), planar_matrices(2, True))
     invariant = eq.groups.TrivialAction(eq.dihedral(2))
     assert assert_equivariant(lambda x: x[:, 1:], X, mirrors, invariant, bound=3.0) == pytest.approx(2)
 

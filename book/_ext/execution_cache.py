@@ -51,7 +51,8 @@ def chapter_environment(root: Path) -> dict[str, str]:
         "IPYTHONDIR": str(root / "_build" / "ipython"),
         # Programs compiled for one chapter, or in an earlier run, are not compiled again.
         "JAX_COMPILATION_CACHE_DIR": str(root / "_build" / "jax_cache"),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.5",
+        # Also the small ones: together they are most of a chapter's compilation.
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         # XLA reports each program it takes from that cache as an error, on the machine that compiled it too.
         "TF_CPP_MIN_LOG_LEVEL": "3",
         # NumPy's BLAS counts the cores of the machine, not those this process may use.

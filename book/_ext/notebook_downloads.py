@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from execution_cache import is_chapter, read_chapter
+from plain_markdown import to_plain
 
 NOTE = (
     "*This notebook was generated from a chapter of the book. It needs the package `eqbook` with the extra `book`. "
-    "Theorems, proofs and citations are written in MyST; the extension `jupyterlab-myst` shows them typeset.*"
+    "Statements, formulas and sources are named by their labels; the page of the book numbers and links them.*"
 )
 
 
@@ -22,6 +23,8 @@ def notebook_of(path: Path, extensions: list[str]) -> Any:
     notebook.metadata = {"kernelspec": notebook.metadata["kernelspec"], "language_info": {"name": "python"}}
     notebook.cells.insert(0, nbformat.v4.new_markdown_cell(NOTE))
     for number, cell in enumerate(notebook.cells):
+        if cell.cell_type == "markdown":
+            cell.source = to_plain(cell.source)
         # Random ids would make each build of the same chapter a different file.
         cell["id"] = f"cell-{number}"
     return notebook

@@ -18,6 +18,21 @@ def check_key(key: Any) -> None:
         raise ValueError(f"`key`: expected one random key, got {key!r}; make one with `jax.random.key(0)`.")
 
 
+def check_training(net: Any, optimizer: Any) -> None:
+    """Raise unless there is a network that can be initialised and applied, and an optimiser of optax."""
+    if not (callable(getattr(net, "init", None)) and callable(getattr(net, "apply", None))):
+        raise ValueError(f"`net`: expected a Sequential or a Flax module, got {net!r}.")
+    if not (callable(getattr(optimizer, "init", None)) and callable(getattr(optimizer, "update", None))):
+        raise ValueError(f"`optimizer`: expected one of optax such as optax.sgd(0.1), got {optimizer!r}.")
+
+
+def check_classes(y: Array, classes: int) -> None:
+    """Raise unless integer targets are classes of a network with that many outputs."""
+    low, high = int(np.min(y)), int(np.max(y))
+    if low < 0 or high >= classes:
+        raise ValueError(f"`y`: expected classes 0 .. {classes - 1}, one for each output, got {low} .. {high}.")
+
+
 def check_data(x: Float[Array, "n ..."], y: Array) -> None:
     """Raise unless there is one finite target for each finite input."""
     check_batch("x", x)
@@ -41,6 +56,8 @@ def check_sizes(
 
 def check_watch(x: Float[Array, "n ..."], watch: Mapping[str, Any] | None) -> dict[str, np.ndarray]:
     """Watched batches as NumPy arrays; raise unless each is a finite batch of inputs like `x`."""
+    if watch is not None and not isinstance(watch, Mapping):
+        raise ValueError(f"`watch`: expected a dictionary of named batches, got {type(watch).__name__}.")
     checked = {name: np.asarray(inputs) for name, inputs in (watch or {}).items()}
     for name, inputs in checked.items():
         check_batch(f"watch[{name!r}]", inputs)
@@ -51,6 +68,8 @@ def check_watch(x: Float[Array, "n ..."], watch: Mapping[str, Any] | None) -> di
 
 def check_record(record: Sequence[int] | None, epochs: int) -> tuple[int, ...]:
     """The epochs to record at; raise unless they increase between 0 and `epochs`."""
+    if record is not None and not isinstance(record, Sequence | np.ndarray | range):
+        raise ValueError(f"`record`: expected a list of epochs such as [0, {epochs}], got {record!r}.")
     record = tuple(range(epochs + 1)) if record is None else tuple(record)
     for epoch in record:
         check_int("record", epoch, 0)

@@ -1,22 +1,33 @@
 """One member, one pass over the data; and how members are put side by side in one program."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Float
 
 Loss = Callable[[Array, Array], Array]
 
 
-def init_member(net: Any, key: jax.Array, x: Array) -> Any:
+@partial(jax.jit, static_argnums=0)
+def _init_member(net: Any, key: jax.Array, example: Array) -> Any:
     """Parameters of one member; a Flax module wants an example, a `Sequential` a shape."""
-    if isinstance(net, nn.Module):
-        return net.init(key, x[:1])
-    return net.init(key, (1, *x.shape[1:]))
+    return net.init(key, example if isinstance(net, nn.Module) else example.shape)
+
+
+def init_members(net: Any, keys: jax.Array, example: Array) -> Any:
+    """Parameters of all members, each leaf `[members, ...]`.
+
+    XLA compiles random numbers slowly. A program for one member is compiled once, for any number of members; they are
+    stacked by NumPy, because a stack of hundreds of arrays would be compiled slowly again.
+    """
+    stack = lambda *leaves: jnp.asarray(np.stack(leaves))  # noqa: E731
+    return jax.tree.map(stack, *[_init_member(net, key, example) for key in keys])
 
 
 def over_members(function: Callable, at_once: int | None, *arguments: Any) -> Any:

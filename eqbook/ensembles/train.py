@@ -13,7 +13,7 @@ from jaxtyping import Array, Float
 from tqdm import tqdm
 
 from eqbook.ensembles import arguments
-from eqbook.ensembles.epoch import Loss, init_member, over_members, train_epochs
+from eqbook.ensembles.epoch import Loss, init_members, over_members, train_epochs
 from eqbook.ensembles.losses import cross_entropy, squared_error
 from eqbook.ensembles.run import EnsembleRun
 
@@ -73,12 +73,16 @@ def train_ensemble(
     """
     x, y = jnp.asarray(x), jnp.asarray(y)
     arguments.check_key(key)
+    arguments.check_training(net, optimizer)
     arguments.check_data(x, y)
     arguments.check_sizes(len(x), members, epochs, batch_size, at_once, watch_batch)
     watch, record = arguments.check_watch(x, watch), arguments.check_record(record, epochs)
     member_keys = jax.vmap(partial(jax.random.fold_in, key))(jnp.arange(members))
     init_keys, shuffle_keys = jax.vmap(jax.random.split, out_axes=1)(member_keys)
-    params = jax.jit(jax.vmap(lambda k: init_member(net, k, x)))(init_keys)
+    params = init_members(net, init_keys, x[:1])
+    if loss == "cross_entropy" and jnp.issubdtype(y.dtype, jnp.integer):
+        one = jax.tree.map(lambda leaf: leaf[0], params)
+        arguments.check_classes(y, jax.eval_shape(net.apply, one, x[:1]).shape[-1])
     state = jax.jit(jax.vmap(optimizer.init))(params)
     one_member = partial(train_epochs, net, _loss(loss), optimizer, batch_size)
 

@@ -6,13 +6,16 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from eqbook._checks import as_float, check_batch, check_ndim, check_same_features
+from eqbook._checks import as_float, check_batch, check_same_features
 from eqbook.kernels import pair_kernel
+from eqbook.kernels.recursion import pools
 from eqbook.layers import Sequential
 
 KINDS = ("nngp", "ntk")
+TILE_BYTES = 2**26  # what one tile of pairs of images may take; larger tiles leave the cache
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["nngp", "ntk"], meta_fields=[])
@@ -58,10 +61,41 @@ def _symmetric(net: Sequential, x: Array, kinds: tuple[str, ...]) -> Gram:
     return _mirror(_cross(net, x, x, kinds), _diagonal(net, x, kinds))
 
 
+@partial(jax.jit, static_argnames=("net", "kinds", "tile"))
+def _pairs(net: Sequential, x1: Array, x2: Array, i: Array, j: Array, kinds: tuple[str, ...], tile: int) -> Gram:
+    """Kernels of the pairs (i, j), `tile` of them at a time, each kind `[pairs]`."""
+
+    def one(pair: tuple[Array, Array]) -> Gram:
+        k = pair_kernel(net, x1[pair[0]], x2[pair[1]])
+        return Gram(**{kind: getattr(k, kind) for kind in kinds})
+
+    return jax.lax.map(one, (i, j), batch_size=tile)
+
+
+def _by_pairs(net: Sequential, x1: Array, x2: Array | None, kinds: tuple[str, ...]) -> Gram:
+    """Images: memory holds the kernels of one tile of pairs, not of all."""
+    n1, n2 = len(x1), len(x1 if x2 is None else x2)
+    i, j = np.triu_indices(n1) if x2 is None else map(np.ravel, np.indices((n1, n2)))
+    tile = max(1, min(len(i), TILE_BYTES // _bytes_per_pair(net, x1)))
+    flat = _pairs(net, x1, x1 if x2 is None else x2, jnp.asarray(i), jnp.asarray(j), kinds, tile)
+
+    def matrix(values: Array) -> Array:
+        filled = jnp.zeros((n1, n2), values.dtype).at[i, j].set(values)
+        return filled if x2 is not None else filled.at[j, i].set(values)
+
+    return jax.tree.map(matrix, flat)
+
+
+def _bytes_per_pair(net: Sequential, x: Array) -> int:
+    """Working memory of one pair: about eight arrays of its largest layout."""
+    pixels = x.shape[1] * x.shape[2]
+    return 8 * x.dtype.itemsize * (pixels**2 if pools(net) else pixels)
+
+
 def gram(
     net: Sequential,
-    x1: Float[Array, "n1 d"],
-    x2: Float[Array, "n2 d"] | None = None,
+    x1: Float[Array, "n1 ..."],
+    x2: Float[Array, "n2 ..."] | None = None,
     kinds: Sequence[str] = KINDS,
 ) -> Gram:
     r"""NNGP and NTK Gram matrices of a network at infinite width.
@@ -69,10 +103,13 @@ def gram(
     $K_{ij} = K(x_i, x'_j)$ and $\Theta_{ij} = \Theta(x_i, x'_j)$; each output of the network has this kernel, and
     different outputs are independent. The dtype of the result is that of the inputs.
 
+    Where one input stands in both of two batches, rounding hides the coincidence, and a relu network's NTK is exact to
+    the square root of the rounding only. Give one batch where there is one.
+
     Args:
         net: the network.
-        x1: batch of vectors, `[n1, d]`.
-        x2: second batch, `[n2, d]`; `None` means `x1`, and the result is then exactly symmetric.
+        x1: batch of vectors, `[n1, d]`, or of images, `[n1, h, w, channels]`.
+        x2: second batch; `None` means `x1`, and the result is then exactly symmetric.
         kinds: which of `"nngp"`, `"ntk"` to return.
 
     Returns:
@@ -92,10 +129,15 @@ def gram(
     if not isinstance(net, Sequential):
         raise ValueError(f"`net`: expected a Sequential, got {net!r}; write Sequential(...) around the layers.")
     for name, x in (("x1", x1),) if x2 is None else (("x1", x1), ("x2", x2)):
-        check_ndim(name, x, 2, "n, d")
+        if jnp.ndim(x) not in (2, 4):
+            raise ValueError(
+                f"`{name}`: expected vectors [n, d] or images [n, h, w, channels], got shape {jnp.shape(x)}."
+            )
         check_batch(name, x)
     x1 = as_float(x1)
-    if x2 is None:
-        return _symmetric(net, x1, kinds)
-    check_same_features("x1", x1, "x2", x2)
-    return _cross(net, x1, as_float(x2), kinds)
+    if x2 is not None:
+        check_same_features("x1", x1, "x2", x2)
+        x2 = as_float(x2)
+    if x1.ndim == 4:
+        return _by_pairs(net, x1, x2, kinds)
+    return _symmetric(net, x1, kinds) if x2 is None else _cross(net, x1, x2, kinds)

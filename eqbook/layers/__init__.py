@@ -4,10 +4,30 @@
 Both look up the layer's type, so a new layer is a dataclass here and one function in each of the two folders.
 """
 
+from eqbook.layers.activation import Activation as Activation
 from eqbook.layers.activation import Erf as Erf
 from eqbook.layers.activation import Relu as Relu
+from eqbook.layers.conv import Conv as Conv
 from eqbook.layers.dense import Dense as Dense
 from eqbook.layers.layer import Layer as Layer
+from eqbook.layers.pooling import AvgPool as AvgPool
+from eqbook.layers.pooling import Flatten as Flatten
+from eqbook.layers.pooling import GlobalAvgPool as GlobalAvgPool
+from eqbook.layers.residual import LayerNorm as LayerNorm
+from eqbook.layers.residual import Residual as Residual
 from eqbook.layers.sequential import Sequential as Sequential
 
-__all__ = ["Dense", "Erf", "Layer", "Relu", "Sequential"]
+__all__ = [
+    "Activation",
+    "AvgPool",
+    "Conv",
+    "Dense",
+    "Erf",
+    "Flatten",
+    "GlobalAvgPool",
+    "Layer",
+    "LayerNorm",
+    "Relu",
+    "Residual",
+    "Sequential",
+]

@@ -1,8 +1,7 @@
 """From a layer to its finite network in Flax."""
 
-import math
 from collections.abc import Sequence
-from functools import singledispatch
+from functools import partial, singledispatch
 from typing import Any
 
 import flax.linen as nn
@@ -13,45 +12,29 @@ from jax.scipy.special import erf
 from jaxtyping import Array, Float
 
 from eqbook._checks import as_float
-from eqbook.layers import Dense, Erf, Layer, Relu, Sequential
-
-
-class DenseModule(nn.Module):
-    """Finite fully connected layer; the formula is that of `eqbook.layers.Dense`."""
-
-    features: int
-    W_std: float
-    b_std: float
-
-    @nn.compact
-    def __call__(self, x: Float[Array, "*batch n_in"]) -> Float[Array, "*batch n_out"]:
-        n_in = x.shape[-1]
-        W = self.param("W", nn.initializers.normal(1.0), (n_in, self.features), x.dtype)
-        # "highest": on recent GPUs a float32 product otherwise runs with 10 bits of mantissa.
-        z = self.W_std / math.sqrt(n_in) * jnp.matmul(x, W, precision="highest")
-        if self.b_std > 0:
-            z = z + self.b_std * self.param("b", nn.initializers.normal(1.0), (self.features,), x.dtype)
-        return z
-
-
-class Pointwise(nn.Module):
-    """A nonlinearity without parameters."""
-
-    function: Any
-
-    def __call__(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
-        return self.function(x)
-
-
-class SequentialModule(nn.Module):
-    """Modules one after the other, their parameters named after their place."""
-
-    layers: tuple[nn.Module, ...]
-
-    def __call__(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
-        for layer in self.layers:
-            x = layer(x)
-        return x
+from eqbook.layers import (
+    Activation,
+    AvgPool,
+    Conv,
+    Dense,
+    Erf,
+    Flatten,
+    GlobalAvgPool,
+    Layer,
+    LayerNorm,
+    Relu,
+    Residual,
+    Sequential,
+)
+from eqbook.networks.layers import (
+    ConvModule,
+    DenseModule,
+    Pointwise,
+    ResidualModule,
+    SequentialModule,
+    average_pool,
+    normalise_channels,
+)
 
 
 @singledispatch
@@ -73,6 +56,31 @@ def _(layer: Dense) -> nn.Module:
 
 
 @to_flax.register
+def _(layer: Conv) -> nn.Module:
+    return ConvModule(layer.channels, layer.filter_shape, layer.strides, layer.padding, layer.W_std, layer.b_std)
+
+
+@to_flax.register
+def _(layer: AvgPool) -> nn.Module:
+    return Pointwise(partial(average_pool, window=layer.window, strides=layer.strides))
+
+
+@to_flax.register
+def _(layer: GlobalAvgPool) -> nn.Module:
+    return Pointwise(partial(jnp.mean, axis=(1, 2)))
+
+
+@to_flax.register
+def _(layer: Flatten) -> nn.Module:
+    return Pointwise(lambda x: x.reshape(len(x), -1))
+
+
+@to_flax.register
+def _(layer: LayerNorm) -> nn.Module:
+    return Pointwise(normalise_channels)
+
+
+@to_flax.register
 def _(layer: Relu) -> nn.Module:
     return Pointwise(jax.nn.relu)
 
@@ -80,6 +88,16 @@ def _(layer: Relu) -> nn.Module:
 @to_flax.register
 def _(layer: Erf) -> nn.Module:
     return Pointwise(erf)
+
+
+@to_flax.register
+def _(layer: Activation) -> nn.Module:
+    return Pointwise(layer.function)
+
+
+@to_flax.register
+def _(layer: Residual) -> nn.Module:
+    return ResidualModule(to_flax(layer.branch))
 
 
 @to_flax.register

@@ -44,9 +44,11 @@ class PatchConv(nn.Module):
         W = self.param("kernel", self.kernel_init, (k, k, c, self.features), x.dtype)
         border = [(0, 0)] * (x.ndim - 3) + [(k // 2, k // 2)] * 2 + [(0, 0)]
         padded = jnp.pad(x, border)
-        patches = [padded[..., i : i + h, j : j + w, :] for i in range(k) for j in range(k)]
-        # [*batch, h, w, k*k*c] @ [k*k*c, features]
-        z = jnp.matmul(jnp.concatenate(patches, -1), W.reshape(k * k * c, -1), precision=self.precision)
+        # Shift along rows, then along columns: 2k copies in place of k*k. The last axis then runs over (j, i, c).
+        rows = jnp.concatenate([padded[..., i : i + h, :, :] for i in range(k)], -1)
+        patches = jnp.concatenate([rows[..., j : j + w, :] for j in range(k)], -1)  # [*batch, h, w, k*k*c]
+        W = W.transpose(1, 0, 2, 3).reshape(k * k * c, self.features)
+        z = jnp.matmul(patches, W, precision=self.precision)
         if self.use_bias:
             z = z + self.param("bias", nn.initializers.zeros, (self.features,), x.dtype)
         return z

@@ -26,7 +26,7 @@ def results_dir() -> Path:
             raise ResultsError(f"`EQBOOK_RESULTS_DIR`: expected an existing folder, got {named!r}; create or unset it.")
         return Path(named)
     here = Path.cwd()
-    for root in (here, *here.parents, Path(__file__).resolve().parent.parent):
+    for root in (here, *here.parents, Path(__file__).resolve().parents[2]):
         if (root / "_config.yml").is_file() and (root / "book" / "results").is_dir():
             return root / "book" / "results"
     raise ResultsError(

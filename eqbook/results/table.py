@@ -44,7 +44,7 @@ class Comparison:
         head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in self.head)
         body = "".join(
             f'<tr><th scope="row">{escape(row[0])}</th>'
-            + "".join(f"<td>{escape(cell)}</td>" for cell in row[1:])
+            + "".join(f'<td style="white-space: nowrap">{escape(cell)}</td>' for cell in row[1:])
             + "</tr>"
             for row in self.rows
         )

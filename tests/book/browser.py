@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -26,6 +27,16 @@ FLAGS = (
     "--remote-debugging-pipe",
 )
 TIMEOUT = 60.0
+# Chromium reads commands from descriptor 3 and answers on 4. A process of its own moves the pipes there: `preexec_fn`
+# would fork this one, which a test process with JAX's threads must not do.
+LAUNCH = """
+import os, sys
+read, write = (os.dup(int(fd)) for fd in sys.argv[1:3])
+for fd, number in ((read, 3), (write, 4)):
+    os.dup2(fd, number)
+    os.set_inheritable(number, True)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
 
 
 def find_chromium() -> str | None:
@@ -42,16 +53,11 @@ class Browser:
         to_browser, self._out = os.pipe()
         self._in, from_browser = os.pipe()
 
-        def connect() -> None:
-            # Chromium reads commands from descriptor 3 and writes to 4. Move both out of the way of each other first.
-            read, write = os.dup(to_browser), os.dup(from_browser)
-            os.dup2(read, 3)
-            os.dup2(write, 4)
-
+        descriptors = (to_browser, from_browser)
         self.process = subprocess.Popen(
-            [executable, *FLAGS, f"--user-data-dir={self.profile}", "about:blank"],
-            preexec_fn=connect,
-            pass_fds=(3, 4),
+            [sys.executable, "-c", LAUNCH, *map(str, descriptors), executable, *FLAGS]
+            + [f"--user-data-dir={self.profile}", "about:blank"],
+            pass_fds=descriptors,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )

@@ -3,6 +3,7 @@
 import code_links
 import pytest
 from docstring_math import process_signature, to_rest
+from plain_markdown import to_plain
 
 
 @pytest.mark.parametrize(
@@ -32,3 +33,24 @@ def test_functions_are_mapped_to_the_names_they_are_documented_under():
     assert names["eqbook.grams.gram.gram"] == "eqbook.grams.gram"
     assert names["eqbook.groups.augmentation.augment"] == "eqbook.groups.augment"
     assert all(home != name for home, name in names.items())
+
+
+@pytest.mark.parametrize(
+    ("myst", "plain"),
+    [
+        (
+            "```{prf:theorem} Main\n:label: thm-a\n\nBy {eq}`eq-a`, {term}`the kernel <NTK>` is $K$.\n```\nSo.",
+            "**Theorem** `thm-a` (Main).\n\nBy (eq-a), the kernel is $K$.\n\nSo.",
+        ),
+        (":::{prf:proof}\n{prf:ref}`thm-a` and {cite:p}`x2020`.\n:::", "**Proof**.\n\n`thm-a` and [x2020]."),
+        ("$$\na = b\n$$ (eq-a)\n", "$$\na = b \\tag{eq-a}\n$$"),
+        ("````{exercise-start}\n:label: ex-a\n````\nDo.\n````{exercise-end}\n````", "**Exercise** `ex-a`.\n\nDo."),
+        ("```{solution-start} ex-a\n:class: dropdown\n```", "**Solution** of `ex-a`."),
+        ("(here)=\n## Title, {doc}`../theory/infinite_width`", "## Title, *infinite width*"),
+        ("```bash\n:x: {eq}\n```\nEnd.", "```bash\n:x: {eq}\n```\nEnd."),
+        (":::{note}\n:class: tip\nText.\n:::", ":::{note}\n:class: tip\nText.\n:::"),
+    ],
+    ids=["theorem", "proof", "formula", "gated exercise", "gated solution", "target", "code", "other directive"],
+)
+def test_notebooks_are_readable_without_myst(myst, plain):
+    assert to_plain(myst) == plain

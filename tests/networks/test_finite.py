@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from monte_carlo import assert_agrees
 from registry import NETWORKS
 
 import eqbook as eq
@@ -33,42 +34,8 @@ def test_no_bias_means_no_parameter():
     assert len(jax.tree.leaves(NETWORKS["relu"].init(jax.random.key(0), X.shape))) == 2
 
 
-def widen(layer, width):
-    """The same network with all hidden layers `width` wide."""
-    if isinstance(layer, eq.Sequential):
-        return eq.Sequential(*(widen(inner, width) for inner in layer.layers))
-    if isinstance(layer, eq.Dense) and layer.features > 1:
-        return eq.Dense(width, layer.W_std, layer.b_std)
-    return layer
-
-
-def draws(net, count):
-    def one(key):
-        k = eq.networks.empirical_kernels(net, net.init(key, X.shape), X)
-        return k.nngp, k.ntk
-
-    return jax.jit(lambda keys: jax.lax.map(one, keys, batch_size=64))(jax.random.split(jax.random.key(3), count))
-
-
-@pytest.mark.parametrize("kind", [0, 1], ids=["nngp", "ntk"])
-def test_monte_carlo_agrees_with_the_infinite_width_kernel(net, kind, x64):
-    """The mean over draws of a finite network is the kernel up to the standard error and a bias of order 1/width.
-
-    The bias is removed to first order by Richardson extrapolation from two widths; what is left is compared with 5
-    standard errors (6 entries, two kinds, six networks: a chance failure below 1e-4) plus the next order, 1/width^2,
-    with the size of the first-order term as its constant.
-    """
-    limit = np.asarray([eq.gram(net, X).nngp, eq.gram(net, X).ntk][kind])
-    count, (n1, n2) = 1536, (24, 48)
-    samples = [np.asarray(draws(widen(net, n), count)[kind]) for n in (n1, n2)]
-    means = [s.mean(0) for s in samples]
-    errors = [s.std(0, ddof=1) / np.sqrt(count) for s in samples]
-    extrapolated = 2 * means[1] - means[0]
-    standard_error = np.sqrt(4 * errors[1] ** 2 + errors[0] ** 2)
-    second_order = np.abs(limit).max() / n1**2 * 4
-    assert (np.abs(extrapolated - limit) < 5 * standard_error + second_order).all()
-    # The check can see a factor or a missing term: it resolves a tenth of the kernel.
-    assert standard_error.max() < 0.1 * np.abs(limit).max()
+def test_monte_carlo_agrees_with_the_infinite_width_kernel(net, x64):
+    assert_agrees(net, X, count=1536)
 
 
 def test_empirical_ntk_of_a_linear_network_by_hand(x64):

@@ -1,0 +1,37 @@
+"""A branch added to its input, and normalisation over channels."""
+
+from dataclasses import dataclass
+
+from eqbook.layers.layer import Layer
+from eqbook.layers.sequential import Sequential
+
+
+class Residual(Layer):
+    r"""Residual block, $z = x + f(x)$ with the branch $f$.
+
+    Args:
+        *layers: the layers of the branch; the last one has weights, and the output has the shape of the input.
+
+    Raises:
+        ValueError: if there is no layer, or an argument is not a layer.
+    """
+
+    def __init__(self, *layers: Layer) -> None:
+        self.branch = Sequential(*layers)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Residual) and self.branch == other.branch
+
+    def __hash__(self) -> int:
+        return hash(("Residual", self.branch))
+
+    def __repr__(self) -> str:
+        return f"Residual({', '.join(map(repr, self.branch.layers))})"
+
+
+@dataclass(frozen=True)
+class LayerNorm(Layer):
+    r"""Normalisation over channels, $z_i = (x_i - m) / \sqrt{v}$ with their mean $m$ and variance $v$.
+
+    It has no parameters, and stands after a layer with weights.
+    """

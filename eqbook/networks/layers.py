@@ -1,0 +1,102 @@
+"""Flax modules of the layers; the formulas are those of `eqbook.layers`."""
+
+import itertools
+import math
+from collections.abc import Callable
+
+import flax.linen as nn
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from eqbook.kernels.spatial import borders
+
+
+def standard_normal(module: nn.Module, name: str, shape: tuple[int, ...], x: Array) -> Array:
+    """A parameter of i.i.d. N(0, 1) entries, with the dtype of the data."""
+    return module.param(name, nn.initializers.normal(1.0), shape, x.dtype)
+
+
+class DenseModule(nn.Module):
+    """Finite fully connected layer."""
+
+    features: int
+    W_std: float
+    b_std: float
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "*batch n_in"]) -> Float[Array, "*batch n_out"]:
+        W = standard_normal(self, "W", (x.shape[-1], self.features), x)
+        # "highest": on recent GPUs a float32 product otherwise runs with 10 bits of mantissa.
+        z = self.W_std / math.sqrt(x.shape[-1]) * jnp.matmul(x, W, precision="highest")
+        return z if self.b_std == 0 else z + self.b_std * standard_normal(self, "b", (self.features,), x)
+
+
+class ConvModule(nn.Module):
+    """Finite convolutional layer."""
+
+    channels: int
+    filter_shape: tuple[int, int]
+    strides: tuple[int, int]
+    padding: str
+    W_std: float
+    b_std: float
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "n h w c"]) -> Float[Array, "n h2 w2 channels"]:
+        pads = borders(x.shape[1:3], self.filter_shape, self.strides, self.padding)
+        W = standard_normal(self, "W", (*self.filter_shape, x.shape[-1], self.channels), x)
+        mode = "wrap" if self.padding == "CIRCULAR" else "constant"
+        padded = jnp.pad(x, [(0, 0), *pads, (0, 0)], mode=mode)
+        # A product of patches and filters: a member axis added by vmap would make a slow grouped convolution.
+        spans = [side - length + 1 for side, length in zip(padded.shape[1:3], self.filter_shape, strict=True)]
+        cuts = itertools.product(*map(range, self.filter_shape))
+        (rows, columns), (down, right) = spans, self.strides
+        patches = [padded[:, i : i + rows : down, j : j + columns : right] for i, j in cuts]
+        z = jnp.matmul(jnp.concatenate(patches, -1), W.reshape(-1, self.channels), precision="highest")
+        z = self.W_std / math.sqrt(math.prod(W.shape[:3])) * z
+        return z if self.b_std == 0 else z + self.b_std * standard_normal(self, "b", (self.channels,), x)
+
+
+class Pointwise(nn.Module):
+    """A function of the data without parameters: a nonlinearity, a pooling, a normalisation."""
+
+    function: Callable
+
+    def __call__(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+        return self.function(x)
+
+
+class SequentialModule(nn.Module):
+    """Modules one after the other, their parameters named after their place."""
+
+    layers: tuple[nn.Module, ...]
+
+    def __call__(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+class ResidualModule(nn.Module):
+    """A branch added to its input."""
+
+    branch: nn.Module
+
+    def __call__(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
+        z = self.branch(x)
+        if z.shape != x.shape:
+            raise ValueError(f"Residual: expected a branch with outputs {x.shape} like its input, got {z.shape}.")
+        return x + z
+
+
+def average_pool(x: Float[Array, "n h w c"], window: tuple[int, int], strides: tuple[int, int]) -> Array:
+    """Mean over windows of pixels, without padding."""
+    borders(x.shape[1:3], window, strides, "VALID")
+    return nn.avg_pool(x, window, strides, "VALID")
+
+
+def normalise_channels(x: Float[Array, "... c"]) -> Float[Array, "... c"]:
+    """Subtract the mean over channels and divide by their standard deviation."""
+    centred = x - jnp.mean(x, axis=-1, keepdims=True)
+    variance = jnp.mean(centred**2, axis=-1, keepdims=True)
+    return centred / jnp.sqrt(jnp.where(variance > 0, variance, 1))

@@ -1,0 +1,35 @@
+"""The two losses against their formulas."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from eqbook.ensembles import cross_entropy, squared_error
+
+
+def test_squared_error_is_half_the_sum():
+    assert float(squared_error(jnp.array([[1.0, 2.0], [3.0, 0.0]]), jnp.array([[0.0, 0.0], [1.0, 0.0]]))) == 4.5
+
+
+def test_cross_entropy_of_equal_scores_is_log_of_classes():
+    np.testing.assert_allclose(cross_entropy(jnp.zeros((3, 10)), jnp.arange(3)), np.log(10), rtol=1e-6)
+
+
+def test_cross_entropy_is_the_mean_log_likelihood():
+    scores = jax.random.normal(jax.random.key(0), (4, 3))
+    labels = jnp.array([0, 2, 1, 1])
+    exponentials = np.exp(np.asarray(scores, np.float64))
+    expected = -np.mean(np.log(exponentials[np.arange(4), labels] / exponentials.sum(1)))
+    np.testing.assert_allclose(cross_entropy(scores, labels), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("targets", [jnp.zeros(3), jnp.zeros((3, 1), int), jnp.zeros(2, int)])
+def test_cross_entropy_wants_one_class_per_example(targets):
+    with pytest.raises(ValueError, match="`y`"):
+        cross_entropy(jnp.zeros((3, 2)), targets)
+
+
+def test_squared_error_does_not_broadcast():
+    with pytest.raises(ValueError, match="`y`"):
+        squared_error(jnp.zeros((3, 2)), jnp.zeros((3, 1)))

@@ -1,0 +1,160 @@
+"""Kernels of networks on images: against neural-tangents, against quadrature, their symmetries, and bad input."""
+
+import importlib
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from registry import IMAGE_NETWORKS, NETWORKS
+
+import eqbook as eq
+from eqbook.testing import relative_error, tolerance
+
+SHAPE = (5, 6, 2)
+
+
+def images(n=3, dtype="float64", seed=0):
+    return jax.random.normal(jax.random.key(seed), (n, *SHAPE), dtype)
+
+
+@pytest.fixture(params=IMAGE_NETWORKS, ids=list(IMAGE_NETWORKS))
+def net(request):
+    return IMAGE_NETWORKS[request.param]
+
+
+def stax_network(net):
+    """The same network in neural-tangents."""
+    stax = eq.neural_tangents.load().stax
+    plain = {eq.Relu: stax.Relu, eq.Erf: stax.Erf, eq.Flatten: stax.Flatten, eq.LayerNorm: stax.LayerNorm}
+    plain[eq.GlobalAvgPool] = stax.GlobalAvgPool
+
+    def convert(layer):
+        if isinstance(layer, eq.Residual):
+            return stax.serial(stax.FanOut(2), stax.parallel(convert(layer.branch), stax.Identity()), stax.FanInSum())
+        if isinstance(layer, eq.Sequential):
+            return stax.serial(*map(convert, layer.layers))
+        if isinstance(layer, eq.Dense):
+            return stax.Dense(layer.features, layer.W_std, layer.b_std or None)
+        if isinstance(layer, eq.Conv):
+            shape = (layer.channels, layer.filter_shape, layer.strides, layer.padding)
+            return stax.Conv(*shape, layer.W_std, layer.b_std or None)
+        if isinstance(layer, eq.AvgPool):
+            return stax.AvgPool(layer.window, layer.strides, "VALID")
+        return plain[type(layer)]()
+
+    return convert(net)[2]
+
+
+def test_equals_neural_tangents(net, x64):
+    """Two batches without common images: on the diagonal the other side loses half of the digits."""
+    x1, x2 = images(), images(2, seed=1)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="`FanIn` layers assume independent inputs")
+        theirs = stax_network(net)(x1, x2, ("nngp", "ntk"))
+    ours = eq.gram(net, x1, x2)
+    # Their LayerNorm adds 1e-12 to the variance.
+    bound = 1e-11 if any(isinstance(layer, eq.LayerNorm) for layer in net.layers) else 1e-12
+    assert relative_error(ours.nngp, theirs.nngp) < bound
+    assert relative_error(ours.ntk, theirs.ntk) < bound
+
+
+def test_symmetric_positive_semidefinite_and_equal_to_two_batches(net, dtype):
+    x = images(dtype=dtype)
+    k, both = eq.gram(net, x), eq.gram(net, x, x)
+    for kind in ("nngp", "ntk"):
+        matrix = getattr(k, kind)
+        assert matrix.dtype == dtype
+        np.testing.assert_array_equal(matrix, matrix.T)
+        eigenvalues = np.linalg.eigvalsh(np.asarray(matrix, np.float64))
+        assert eigenvalues[0] > -tolerance(dtype, len(matrix)) * eigenvalues[-1]
+        # One pair is computed alike in both; only a tile of another size may round otherwise.
+        assert relative_error(matrix, getattr(both, kind)) < tolerance(dtype, 30)
+
+
+def test_float32_is_within_1e_5_of_float64(net, x64):
+    x = images(dtype="float32")
+    low, high = eq.gram(net, x), eq.gram(net, x.astype("float64"))
+    for kind in ("nngp", "ntk"):
+        np.testing.assert_allclose(getattr(low, kind), getattr(high, kind), rtol=1e-5, atol=1e-5)
+        np.testing.assert_allclose(np.diag(getattr(low, kind)), np.diag(getattr(high, kind)), rtol=1e-5)
+
+
+def test_tiles_do_not_change_the_result(monkeypatch):
+    net = IMAGE_NETWORKS["pooled-SAME"]
+    x = images(4, "float32")
+    whole = eq.gram(net, x)
+    monkeypatch.setattr(importlib.import_module("eqbook.grams.gram"), "TILE_BYTES", 1)
+    assert relative_error(eq.gram(net, x).ntk, whole.ntk) < tolerance(jnp.float32, 30)
+
+
+@pytest.mark.parametrize("name", ["flatten-CIRCULAR", "pooled-CIRCULAR"])
+def test_circular_networks_do_not_feel_a_common_shift(name, x64):
+    """Shifting both images by a multiple of the stride permutes pixels of both alike."""
+    net, (x1, x2) = IMAGE_NETWORKS[name], (images(), images(2, seed=1))
+    moved = [jnp.roll(jnp.concatenate([x, x], 1), (2, 3), (1, 2)) for x in (x1, x2)]
+    plain = [jnp.concatenate([x, x], 1) for x in (x1, x2)]  # an even number of rows, as the stride wants
+    assert relative_error(eq.gram(net, *moved).ntk, eq.gram(net, *plain).ntk) < tolerance(jnp.float64, 60)
+
+
+def test_pooled_circular_network_does_not_feel_a_shift_of_one_image(x64):
+    net = eq.Sequential(eq.Conv(4, (3, 3), padding="CIRCULAR"), eq.Relu(), eq.GlobalAvgPool(), eq.Dense(1))
+    x1, x2 = images(), images(2, seed=1)
+    shifted = eq.gram(net, x1, jnp.roll(x2, (1, 2), (1, 2))).ntk
+    assert relative_error(shifted, eq.gram(net, x1, x2).ntk) < tolerance(jnp.float64, 30)
+    flat = eq.Sequential(*net.layers[:2], eq.Flatten(), eq.Dense(1))
+    assert relative_error(eq.gram(flat, x1, jnp.roll(x2, (1, 2), (1, 2))).ntk, eq.gram(flat, x1, x2).ntk) > 1e-3
+
+
+def test_one_pixel_images_are_vectors(x64):
+    """On 1 by 1 pixels a convolution with one filter position is a dense layer."""
+    x = images()[:, :1, :1]
+    conv = eq.Sequential(eq.Conv(8, (1, 1), W_std=1.4, b_std=0.3), eq.Relu(), eq.Flatten(), eq.Dense(1, 0.9, 0.2))
+    for kind in ("nngp", "ntk"):
+        ours, theirs = getattr(eq.gram(conv, x), kind), getattr(eq.gram(NETWORKS["relu-bias"], x[:, 0, 0]), kind)
+        assert relative_error(ours, theirs) < tolerance(jnp.float64, 4)
+
+
+X = np.ones((2, 4, 4, 1), np.float32)
+END = (eq.Flatten(), eq.Dense(1))
+BAD = {
+    "vectors into Conv": (eq.Sequential(eq.Conv(2, (3, 3)), *END), X[:, 0, 0], "layer 0: Conv.* needs images"),
+    "Conv after pooling": (eq.Sequential(eq.GlobalAvgPool(), eq.Conv(2, (3, 3))), X, "layer 1: Conv.* needs images"),
+    "pool twice": (eq.Sequential(eq.GlobalAvgPool(), eq.AvgPool((2, 2))), X, "layer 1: AvgPool.* needs images"),
+    "filter too large": (
+        eq.Sequential(eq.Conv(2, (5, 5), padding="VALID"), *END),
+        X,
+        r"layer 0: expected images of at least \(5, 5\) pixels for this window, got \(4, 4\)",
+    ),
+    "window too large": (eq.Sequential(eq.AvgPool((5, 5)), *END), X, r"layer 0: expected images of at least \(5, 5\)"),
+    "circular too wide": (
+        eq.Sequential(eq.Conv(2, (11, 11), padding="CIRCULAR"), *END),
+        X,
+        "layer 0: expected a circular border no wider than the image",
+    ),
+    "pixels left": (eq.Sequential(eq.Conv(2, (3, 3))), X, "output still has pixels; end it with Flatten"),
+    "branch without weights": (
+        eq.Sequential(eq.Conv(2, (1, 1)), eq.Residual(eq.Relu()), *END),
+        X,
+        "last layer has weights",
+    ),
+    "branch that shrinks": (
+        eq.Sequential(eq.Conv(2, (1, 1)), eq.Residual(eq.Conv(2, (2, 2), padding="VALID")), *END),
+        X,
+        "expected a branch that keeps the image's shape",
+    ),
+    "norm of the input": (eq.Sequential(eq.LayerNorm(), *END), X, "layer 0: LayerNorm.. needs a Gaussian input"),
+    "three axes": (eq.Sequential(*END), X[0], r"`x1`: expected vectors \[n, d\] or images \[n, h, w, channels\]"),
+}
+
+
+@pytest.mark.parametrize("net, x, message", BAD.values(), ids=list(BAD))
+def test_bad_input(net, x, message):
+    with pytest.raises(ValueError, match=message):
+        eq.gram(net, x)
+
+
+def test_channels_must_agree():
+    with pytest.raises(ValueError, match=r"`x2`: expected examples of shape \(4, 4, 1\) as in `x1`, got \(4, 4, 3\)"):
+        eq.gram(IMAGE_NETWORKS["flatten-SAME"], X, np.ones((2, 4, 4, 3)))

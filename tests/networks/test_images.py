@@ -1,0 +1,62 @@
+"""Finite networks on images: their formulas by hand, and their kernels by Monte Carlo."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from monte_carlo import assert_agrees
+from registry import IMAGE_NETWORKS
+
+import eqbook as eq
+
+X = np.random.default_rng(0).normal(size=(2, 5, 5, 2))
+
+
+@pytest.mark.parametrize("name", IMAGE_NETWORKS)
+def test_shapes_and_dtype(name, dtype):
+    net = IMAGE_NETWORKS[name]
+    y = net.apply(net.init(jax.random.key(0), X.shape), jnp.asarray(X, dtype))
+    assert y.shape == (2, 1) and y.dtype == dtype
+
+
+@pytest.mark.parametrize("name", IMAGE_NETWORKS)
+def test_monte_carlo_agrees_with_the_infinite_width_kernel(name, x64):
+    assert_agrees(IMAGE_NETWORKS[name], X, count=512, widths=(12, 24), batch=32)
+
+
+@pytest.mark.parametrize("padding", ["SAME", "VALID", "CIRCULAR"])
+def test_convolution_by_hand(padding, x64):
+    """Sums over filter positions, written out, on an image padded by hand."""
+    net = eq.Sequential(eq.Conv(3, (3, 2), (2, 1), padding, W_std=1.3, b_std=0.7))
+    x = X[:, :4]
+    params = net.init(jax.random.key(0), x.shape)
+    (W,), (b,) = [[leaf for leaf in jax.tree.leaves(params) if leaf.ndim == n] for n in (4, 1)]
+    border = {"VALID": [(0, 0), (0, 0)]}.get(padding, [(0, 1), (0, 1)])  # 4 rows by 2: one more below; 5 columns: right
+    padded = np.pad(x, [(0, 0), *border, (0, 0)], mode="wrap" if padding == "CIRCULAR" else "constant")
+    rows, columns = (padded.shape[1] - 3) // 2 + 1, padded.shape[2] - 1
+    expected = np.zeros((2, rows, columns, 3))
+    for r in range(rows):
+        for c in range(columns):
+            patch = padded[:, 2 * r : 2 * r + 3, c : c + 2]
+            expected[:, r, c] = 1.3 / np.sqrt(3 * 2 * 2) * np.einsum("nijc,ijcf->nf", patch, W) + 0.7 * b
+    np.testing.assert_allclose(net.apply(params, x), expected, rtol=1e-12)
+
+
+def test_pooling_and_norm_by_hand(x64):
+    apply = lambda layer: eq.Sequential(layer).apply({}, X)  # noqa: E731
+    np.testing.assert_allclose(apply(eq.GlobalAvgPool()), X.mean((1, 2)), rtol=1e-13)
+    np.testing.assert_allclose(apply(eq.Flatten()), X.reshape(2, -1))
+    np.testing.assert_allclose(apply(eq.AvgPool((2, 2)))[:, 1, 1], X[:, 2:4, 2:4].mean((1, 2)), rtol=1e-13)
+    np.testing.assert_allclose(apply(eq.AvgPool((2, 2), (1, 1)))[:, 1, 1], X[:, 1:3, 1:3].mean((1, 2)), rtol=1e-13)
+    normed = apply(eq.LayerNorm())
+    np.testing.assert_allclose(normed.mean(-1), 0, atol=1e-13)
+    np.testing.assert_allclose(normed.std(-1), 1, rtol=1e-13)
+    assert not apply(eq.Residual(eq.LayerNorm()))[0, 0, 0, 0] == X[0, 0, 0, 0]
+
+
+def test_bad_input():
+    net = eq.Sequential(eq.Conv(2, (6, 5), padding="VALID"))
+    with pytest.raises(ValueError, match=r"expected images of at least \(6, 5\) pixels"):
+        net.init(jax.random.key(0), X.shape)
+    with pytest.raises(ValueError, match="Residual: expected a branch with outputs"):
+        eq.Sequential(eq.Residual(eq.Conv(3, (1, 1)))).init(jax.random.key(0), X.shape)

@@ -1,0 +1,78 @@
+"""`PatchConv` against `flax.linen.Conv`, and what makes both layers fit for an invariant ensemble."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from eqbook.networks import PatchConv, mean_pool
+from eqbook.testing import relative_error, tolerance
+
+
+@pytest.mark.parametrize("size", [1, 3, 5])
+def test_equals_flax_conv(dtype, size):
+    x = jax.random.normal(jax.random.key(0), (4, 6, 8, 3), dtype)
+    ours, theirs = PatchConv(5, size), nn.Conv(5, (size, size), param_dtype=dtype, precision="highest")
+    params = ours.init(jax.random.key(1), x)
+    reference = theirs.init(jax.random.key(1), x)
+    assert jax.tree.map(jnp.shape, params) == jax.tree.map(jnp.shape, reference)
+    params["params"]["bias"] = jnp.arange(5, dtype=dtype)
+
+    def loss(module):
+        return lambda p: jnp.sum(jnp.sin(module.apply(p, x)))
+
+    terms = size * size * 3
+    assert relative_error(ours.apply(params, x), theirs.apply(params, x)) < tolerance(dtype, terms)
+    gradients = [jax.grad(loss(module))(params)["params"] for module in (ours, theirs)]
+    for name in ("kernel", "bias"):
+        assert relative_error(gradients[0][name], gradients[1][name]) < tolerance(dtype, terms * 4 * 6 * 8)
+
+
+def test_initial_law_is_that_of_flax_conv():
+    x = jnp.zeros((1, 4, 4, 2))
+    same_name = {
+        "ours": PatchConv(7).init(jax.random.key(3), x),
+        "theirs": nn.Conv(7, (3, 3)).init(jax.random.key(3), x),
+    }
+    np.testing.assert_array_equal(*[params["params"]["kernel"] for params in same_name.values()])
+
+
+def test_without_bias_there_is_none():
+    assert list(PatchConv(2, use_bias=False).init(jax.random.key(0), jnp.zeros((1, 4, 4, 1)))["params"]) == ["kernel"]
+
+
+def test_rotating_image_and_filter_rotates_the_output(x64):
+    x = jax.random.normal(jax.random.key(0), (2, 6, 6, 3))
+    conv = PatchConv(4)
+    params = conv.init(jax.random.key(1), x)
+    turned = {"params": {**params["params"], "kernel": jnp.rot90(params["params"]["kernel"])}}
+    moved = conv.apply(turned, jnp.rot90(x, axes=(1, 2)))
+    assert relative_error(moved, jnp.rot90(conv.apply(params, x), axes=(1, 2))) < tolerance(jnp.float64, 27)
+
+
+def test_mean_pool_is_the_mean_and_commutes_with_rotation():
+    x = jax.random.normal(jax.random.key(0), (2, 6, 6, 3))
+    expected = np.asarray(x).reshape(2, 3, 2, 3, 2, 3).mean((2, 4))
+    assert relative_error(mean_pool(x), expected) < tolerance(jnp.float32, 4)
+    turned = mean_pool(jnp.rot90(x, axes=(1, 2)))
+    assert relative_error(turned, jnp.rot90(mean_pool(x), axes=(1, 2))) < tolerance(jnp.float32, 4)
+
+
+@pytest.mark.parametrize(
+    ("module", "shape", "argument"),
+    [
+        (PatchConv(2, 2), (1, 4, 4, 1), "kernel_size"),
+        (PatchConv(2, 0), (1, 4, 4, 1), "kernel_size"),
+        (PatchConv(2), (4, 4), "x"),
+    ],
+)
+def test_bad_convolution(module, shape, argument):
+    with pytest.raises(ValueError, match=f"`{argument}`"):
+        module.init(jax.random.key(0), jnp.zeros(shape))
+
+
+@pytest.mark.parametrize(("shape", "size"), [((1, 5, 4, 1), 2), ((4, 4), 2), ((1, 4, 4, 1), 0)])
+def test_bad_pooling(shape, size):
+    with pytest.raises(ValueError, match="`x`|`size`"):
+        mean_pool(jnp.zeros(shape), size)

@@ -1,0 +1,267 @@
+"""Recorded runs: written completely or not at all, read back only if nobody touched them."""
+
+import json
+import math
+import os
+import re
+import subprocess
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from eqbook import results
+from eqbook.results import Quantity, ResultsError, Row, circumstances
+
+SETTINGS = {"members": 3, "channels": (8, 16), "at_once": None}
+VALUES = {
+    "plain": 1.5,
+    "array": np.arange(3.0),
+    "jax": jnp.float32(0.5),
+    "sure": Quantity(3.75, 0.1),
+    "band": Quantity(3.75, interval=(3.5, 3.875)),
+    "nested": {"curve": [np.int64(1), 2]},
+}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("EQBOOK_RESULTS_DIR", str(tmp_path))
+    monkeypatch.setenv("EQBOOK_PROFILE", "paper")
+    return tmp_path
+
+
+def test_what_is_written_is_read_back(folder):
+    path = results.write("some_chapter", SETTINGS, VALUES, 12.34567)
+    assert path == folder / "some_chapter.json" and os.listdir(folder) == ["some_chapter.json"]
+    recorded = results.read("some_chapter")
+    assert recorded.settings == {"members": 3, "channels": [8, 16], "at_once": None}
+    assert recorded.values["array"] == [0.0, 1.0, 2.0] and recorded.values["nested"] == {"curve": [1, 2]}
+    assert recorded.quantity("jax") == Quantity(0.5) and recorded.quantity("sure") == VALUES["sure"]
+    assert recorded.quantity("band") == VALUES["band"] and recorded.quantity("other") is None
+    assert set(recorded.versions) == {"python", "jax", "jaxlib", "numpy", "flax", "optax", "eqbook"}
+    assert recorded.wall_time_s == 12.346 and recorded.device and recorded.date.endswith("+00:00")
+
+
+def test_a_second_run_replaces_the_first(folder):
+    results.write("chapter", {}, {"a": 1}, 1)
+    results.write("chapter", {}, {"a": 2}, 1)
+    assert results.read("chapter").values == {"a": 2}
+
+
+def test_nothing_recorded_is_none(folder):
+    assert results.read("chapter") is None
+
+
+@pytest.mark.parametrize("name", ["quick", None])
+def test_only_the_paper_profile_writes(folder, monkeypatch, name):
+    monkeypatch.setenv("EQBOOK_PROFILE", name) if name else monkeypatch.delenv("EQBOOK_PROFILE")
+    with pytest.raises(ResultsError, match="`EQBOOK_PROFILE`: expected paper, got quick"):
+        results.write("chapter", {}, {}, 1)
+    assert os.listdir(folder) == []
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, np.array([1.0, np.nan]), object(), 1 + 2j, {"deep": [math.nan]}])
+def test_values_that_json_cannot_hold(folder, value):
+    with pytest.raises(ResultsError, match=r"`values\['bad'\]"):
+        results.write("chapter", {}, {"bad": value}, 1)
+    assert os.listdir(folder) == []
+
+
+@pytest.mark.parametrize("seconds", [-1, math.nan, "1", None, True])
+def test_bad_wall_time(folder, seconds):
+    with pytest.raises(ResultsError, match="`wall_time_s`"):
+        results.write("chapter", {}, {}, seconds)
+
+
+@pytest.mark.parametrize("chapter", ["", "../escape", "a/b", "a.json", None])
+def test_bad_chapter_name(folder, chapter):
+    with pytest.raises(ResultsError, match="`chapter`"):
+        results.write(chapter, {}, {}, 1)
+
+
+def test_truncated_file(folder):
+    path = results.write("chapter", SETTINGS, VALUES, 1)
+    path.write_text(path.read_text()[:-40])
+    with pytest.raises(ResultsError, match=r"chapter\.json: cannot be read as JSON"):
+        results.read("chapter")
+
+
+def test_altered_number(folder):
+    path = results.write("chapter", SETTINGS, VALUES, 1)
+    path.write_text(path.read_text().replace('"plain": 1.5', '"plain": 1.6'))
+    with pytest.raises(ResultsError, match="was changed after it was recorded"):
+        results.read("chapter")
+
+
+def test_file_of_another_chapter(folder):
+    results.write("chapter", SETTINGS, VALUES, 1).rename(folder / "other.json")
+    with pytest.raises(ResultsError, match="was changed"):
+        results.read("other")
+
+
+@pytest.mark.parametrize("text", ["[1]", "3", '{"chapter": "chapter"}', "\xff"])
+def test_malformed_file(folder, text):
+    (folder / "chapter.json").write_text(text, encoding="latin1")
+    with pytest.raises(ResultsError, match=r"chapter\.json"):
+        results.read("chapter")
+
+
+def test_reformatted_file_is_the_same_run(folder):
+    path = results.write("chapter", SETTINGS, VALUES, 1)
+    path.write_text(json.dumps(json.loads(path.read_text()), indent=4, sort_keys=True))
+    assert results.read("chapter").values["plain"] == 1.5
+
+
+def test_missing_folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("EQBOOK_RESULTS_DIR", str(tmp_path / "missing"))
+    with pytest.raises(ResultsError, match="`EQBOOK_RESULTS_DIR`: expected an existing folder"):
+        results.read("chapter")
+
+
+@pytest.mark.parametrize("step", ["create", "rename"])
+def test_folder_that_cannot_be_written_to(folder, monkeypatch, step):
+    results.write("chapter", {}, {"a": 1}, 1)
+
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    # Not by permissions: the superuser, whom tests may run as, is not bound by them.
+    target = ("tempfile.NamedTemporaryFile") if step == "create" else "pathlib.Path.replace"
+    monkeypatch.setattr(target, refuse)
+    with pytest.raises(ResultsError, match=r"chapter\.json: cannot be written to .*Permission denied"):
+        results.write("chapter", {}, {"a": 2}, 1)
+    assert os.listdir(folder) == ["chapter.json"] and results.read("chapter").values == {"a": 1}
+
+
+def test_folder_is_found_from_inside_the_book(monkeypatch, tmp_path):
+    monkeypatch.delenv("EQBOOK_RESULTS_DIR", raising=False)
+    (tmp_path / "book" / "results").mkdir(parents=True)
+    (tmp_path / "book" / "experiments").mkdir()
+    (tmp_path / "_config.yml").touch()
+    monkeypatch.chdir(tmp_path / "book" / "experiments")
+    assert results.results_dir() == tmp_path / "book" / "results"
+
+
+def test_folder_is_found_by_the_package_elsewhere_or_missed_with_an_error(monkeypatch, tmp_path):
+    monkeypatch.delenv("EQBOOK_RESULTS_DIR", raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("eqbook.results.files.__file__", str(tmp_path / "site" / "eqbook" / "results" / "files.py"))
+    with pytest.raises(ResultsError, match="`EQBOOK_RESULTS_DIR`"):
+        results.results_dir()
+    (tmp_path / "site" / "book" / "results").mkdir(parents=True)
+    (tmp_path / "site" / "_config.yml").touch()
+    assert results.results_dir() == tmp_path / "site" / "book" / "results"
+
+
+def test_commit(tmp_path):
+    assert circumstances.commit_of(tmp_path) == "unknown"
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(tmp_path)]
+    (tmp_path / "file").write_text("1")
+    for command in (["init", "-q"], ["add", "file"], ["commit", "-q", "-m", "one"]):
+        subprocess.run([*git, *command], check=True)
+    commit = circumstances.commit_of(tmp_path)
+    assert re.fullmatch(r"[0-9a-f]{40}", commit)
+    (tmp_path / "file").write_text("2")
+    assert circumstances.commit_of(tmp_path) == commit + "+dirty"
+
+
+def test_commit_without_git(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert circumstances.commit_of(tmp_path) == "unknown"
+
+
+@pytest.mark.parametrize(
+    ("quantity", "text"),
+    [
+        (Quantity(3.14159), "3.142"),
+        (Quantity(3.14159, 0.0123), "3.142 ± 0.012"),
+        (Quantity(3.85, 0.12), "3.85 ± 0.12"),
+        (Quantity(71.4, 23.0), "71 ± 23"),
+        (Quantity(4.0, 0.0), "4.000 ± 0.000"),
+        (Quantity(3.978, interval=(3.908, 3.991)), "3.978 (3.908 to 3.991)"),
+        (Quantity(None, interval=(2.82, 3.67)), "2.82 to 3.67"),
+    ],
+)
+def test_quantity_as_text(quantity, text):
+    assert str(quantity) == text
+    assert Quantity.from_json(json.loads(json.dumps(quantity.to_json()))) == quantity
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (math.nan,),
+        (None,),
+        ("1",),
+        (1.0, -0.1),
+        (1.0, math.inf),
+        (1.0, None, (2.0, 1.0)),
+        (1.0, 0.1, (0.0, 2.0)),
+        (1.0, None, (1.0,)),
+    ],
+)
+def test_bad_quantity(arguments):
+    with pytest.raises(ValueError, match="`value`|`uncertainty`|`interval`"):
+        Quantity(*arguments)
+
+
+@pytest.mark.parametrize("entry", [{}, {"value": 1, "unit": "s"}, "1", [1]])
+def test_quantity_from_bad_json(entry):
+    with pytest.raises(ValueError, match="`entry`"):
+        Quantity.from_json(entry)
+
+
+def test_paper_values_of_the_book():
+    values = results.paper_values("fashion_mnist")
+    assert len(values["osp_mnist_curve"].value) == 11
+    assert values["osp_ood_ensemble"].quantity() == Quantity(3.85, 0.12)
+    assert str(values["osp_mnist_members_curve"].quantity(10)) == "2.82 to 3.67"
+    assert all(value.paper and value.place and value.how for value in values.values())
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "not found"),
+        ("{", "cannot be read"),
+        ('{"values": {}}', "`paper`"),
+        ('{"paper": "p", "values": {"a": {"value": 1}}}', "`a`: expected the entries"),
+        ('{"paper": "p", "values": {"a": {"value": "1", "place": "", "how": ""}}}', "`a`: expected numbers"),
+        (
+            '{"paper": "p", "values": {"a": {"value": [1, 2], "interval": [[1], [2]], "place": "", "how": ""}}}',
+            "one length",
+        ),
+    ],
+)
+def test_bad_paper_values(folder, text, message):
+    (folder / "papers").mkdir()
+    if text is not None:
+        (folder / "papers" / "chapter.json").write_text(text)
+    with pytest.raises(ResultsError, match=message):
+        results.paper_values("chapter")
+
+
+def test_comparison_before_any_run(folder, monkeypatch):
+    monkeypatch.setenv("EQBOOK_PROFILE", "quick")
+    table = results.comparison(
+        [Row("a < b", Quantity(2.0), "plain", Quantity(1.0, 0.1)), Row("only here", None)], "chapter"
+    )
+    assert table.rows == (("a < b", "1.00 ± 0.10", "not recorded", "2"), ("only here", "–", "not recorded", "–"))
+    assert "no recorded run" in table.caption and "quick profile" in repr(table)
+    html = table._repr_html_()
+    assert "a &lt; b" in html and html.count("<tr>") == 3 and ">not recorded</td>" in html
+
+
+def test_comparison_with_a_run(folder):
+    results.write("chapter", SETTINGS, VALUES, 90)
+    table = results.comparison(
+        [Row("x", Quantity(2.0), "band"), Row("y", Quantity(2.0), "other")], "chapter", "A note."
+    )
+    assert [row[2] for row in table.rows] == ["3.75 (3.50 to 3.88)", "–"]
+    assert "1.5 min" in table.caption and table.caption.endswith("A note.")
+
+
+def test_comparison_without_rows(folder):
+    with pytest.raises(ValueError, match="`rows`"):
+        results.comparison([], "chapter")
