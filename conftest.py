@@ -19,6 +19,7 @@ from nbmake.pytest_items import NbMakeFailureRepr, NotebookFailedException, Note
 ROOT = Path(__file__).resolve().parent
 sys.path.insert(0, str(ROOT / "book" / "_ext"))
 
+import chapters  # noqa: E402
 import execution_cache  # noqa: E402
 
 STASH = pytest.StashKey()
@@ -36,7 +37,7 @@ def pytest_configure(config):
 def pytest_collect_file(file_path, parent):
     """Collect the Markdown notebooks of the book, which nbmake alone would not see."""
     inside = (ROOT / "book") in file_path.parents and file_path.suffix == ".md"
-    if parent.config.getoption("nbmake", False) and inside and execution_cache.is_chapter(file_path):
+    if parent.config.getoption("nbmake", False) and inside and chapters.is_chapter(file_path):
         return ChapterFile.from_parent(parent, path=file_path)
     return None
 
@@ -53,7 +54,7 @@ class ChapterItem(NotebookItem):
 
     def runtest(self):
         option = self.config.option
-        notebook = execution_cache.read_chapter(self.path, _myst_extensions())
+        notebook = chapters.read_chapter(self.path, _myst_extensions())
         # These options change what is run: the result is then no business of the cache.
         plain = not (option.nbmake_kernel or option.nbmake_find_import_errors)
         cache = _open_cache(self.config.stash[STASH]) if plain else None
@@ -68,7 +69,7 @@ class ChapterItem(NotebookItem):
         seconds = time.perf_counter() - started
         self.user_properties.append(("chapter", f"{seconds:.1f}"))
         if cache:
-            _hand_over(cache, self.path, execution_cache.executed_copy(notebook, result.nb), seconds)
+            _hand_over(cache, self.path, chapters.executed_copy(notebook, result.nb), seconds)
 
     def repr_failure(self, excinfo, style=None):
         chapter = self.path.relative_to(ROOT)

@@ -1,14 +1,13 @@
 """One execution cache for the tests and for the build of the book.
 
 `pytest --nbmake book/` (through `conftest.py`) and the Sphinx build (as a local extension) both ask this module where
-the executed chapters lie, in which environment chapters run, and how a chapter is read. A chapter is therefore
-executed once for both, in either order.
+the executed chapters lie and in which environment chapters run. A chapter is therefore executed once for both, in
+either order.
 
 jupyter-cache finds a chapter by its code cells and its kernel alone. Changing the package would leave the old outputs
 on the page, so the cache folder itself is named after everything else that the outputs depend on: see `key_parts`.
 """
 
-import copy
 import hashlib
 import json
 import os
@@ -17,6 +16,8 @@ import shutil
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
+
+from chapters import is_chapter
 
 PACKAGES = ("jax", "jaxlib", "numpy", "flax", "optax", "neural-tangents", "e3nn-jax", "matplotlib")
 VARIABLES = (
@@ -34,7 +35,6 @@ c = get_config()
 c.IPKernelApp.log_level = "ERROR"
 c.HistoryManager.enabled = False
 """
-CODE_CELL = "```{code-cell}"
 
 
 def chapter_environment(root: Path) -> dict[str, str]:
@@ -119,76 +119,6 @@ def prepare(root: Path) -> Path:
     return folder
 
 
-def is_chapter(path: Path) -> bool:
-    """Return whether a Markdown file is a notebook: its front matter names a kernel."""
-    import yaml
-
-    text = path.read_text(encoding="utf8")
-    if not text.startswith("---\n"):
-        return False
-    front_matter = text[4:].split("\n---", 1)[0]
-    try:
-        return "kernelspec" in (yaml.safe_load(front_matter) or {})
-    except yaml.YAMLError as error:
-        raise ValueError(f"the front matter of {path} is not valid YAML: {error}") from error
-
-
-def read_chapter(path: Path, extensions: list[str]) -> Any:
-    """Read a chapter exactly as the build reads it, so that both compute the same jupyter-cache key.
-
-    Args:
-        path: A MyST Markdown notebook.
-        extensions: `myst_enable_extensions` of `_config.yml`; they decide where blocks begin and end.
-
-    Returns:
-        An nbformat notebook without outputs; `metadata.source_map` holds the line of each cell.
-
-    Raises:
-        ValueError: If a code cell would not be executed, or if the front matter asks to ignore errors.
-    """
-    from myst_nb.core.read import read_myst_markdown_notebook
-    from myst_parser.config.main import MdParserConfig
-
-    text = path.read_text(encoding="utf8")
-    config = MdParserConfig(enable_extensions=set(extensions))
-    notebook = read_myst_markdown_notebook(text, config=config, add_source_map=True, path=path)
-    _refuse_silent_cells(path, text, notebook)
-    return notebook
-
-
-def executed_copy(notebook: Any, executed: Any) -> Any:
-    """Return `notebook` with the outputs of `executed`, and none of the metadata that running it has added.
-
-    Cell metadata is part of jupyter-cache's key, and nbmake records its timings there.
-    """
-    result = copy.deepcopy(notebook)
-    for cell, ran in zip(result.cells, executed.cells, strict=True):
-        if cell.cell_type == "code":
-            cell.outputs, cell.execution_count = ran.outputs, ran.execution_count
-    for name in ("language_info", "widgets"):
-        if name in executed.metadata:
-            result.metadata[name] = executed.metadata[name]
-    return result
-
-
-def _refuse_silent_cells(path: Path, text: str, notebook: Any) -> None:
-    """Raise for code that a reader sees and nobody runs, and for settings under which a failure passes."""
-    written = sum(line.lstrip().startswith(CODE_CELL) for line in text.splitlines())
-    read = sum(cell.cell_type == "code" for cell in notebook.cells)
-    if written != read:
-        raise ValueError(
-            f"{path} shows {written} code cells and the build runs {read} of them: a cell inside another directive "
-            "is not executed. Move it to the top level (gated `solution-start`/`solution-end` may surround it)."
-        )
-    settings = notebook.metadata.get("mystnb", {})
-    ignoring = [name for name in settings if name.startswith("execution_")]
-    if notebook.metadata.get("execution", {}).get("allow_errors") or ignoring:
-        raise ValueError(
-            f"the front matter of {path} sets `allow_errors` or `mystnb: execution_*`; expected every cell to run and "
-            "to pass. Tag the one cell that shall fail with `raises-exception` instead."
-        )
-
-
 def _digests(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of each file below `folder`, by relative path, compiled files left out."""
     files = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
@@ -202,6 +132,15 @@ def _version(name: str) -> str | None:
         return None
 
 
+def newly_executed(app: Any, env: Any, added: set, changed: set, removed: set) -> list[str]:
+    """Return every chapter when one was executed after the pages were read (`EQBOOK_NO_CACHE=1` runs them again)."""
+    stored = Path(app.doctreedir, "environment.pickle")
+    executed = Path(app.config.nb_execution_cache_path).glob("executed/*/base.ipynb")
+    if not stored.is_file() or all(path.stat().st_mtime <= stored.stat().st_mtime for path in executed):
+        return []
+    return [name for name in env.found_docs if is_chapter(Path(env.doc2path(name)))]
+
+
 def setup(app: Any) -> dict[str, Any]:
     """Point myst-nb at the shared cache; a changed path makes Sphinx read every chapter again."""
 
@@ -209,4 +148,5 @@ def setup(app: Any) -> dict[str, Any]:
         config.nb_execution_cache_path = str(prepare(Path(app.srcdir)))
 
     app.connect("config-inited", use_shared_cache)
+    app.connect("env-get-outdated", newly_executed)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

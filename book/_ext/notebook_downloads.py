@@ -6,7 +6,7 @@ The notebook holds the cells that the build has run, without their outputs.
 from pathlib import Path
 from typing import Any
 
-from execution_cache import is_chapter, read_chapter
+from chapters import is_chapter, read_chapter
 from plain_markdown import to_plain
 
 NOTE = (

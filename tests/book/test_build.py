@@ -100,7 +100,18 @@ def test_test_reads_what_the_build_executed(tmp_path):
     status, output = book.build()
     assert status == 0, output
     assert (tmp_path / "book" / "runs.txt").read_text() == "xx"
-    assert token(book) != first, "the page must show the outputs of the changed package"
+    second = token(book)
+    assert second != first, "the page must show the outputs of the changed package"
+
+    assert book.test(EQBOOK_NO_CACHE="1")[0] == 0
+    assert book.build()[0] == 0
+    assert (tmp_path / "book" / "runs.txt").read_text() == "xxx"
+    third = token(book)
+    assert third != second, "the page must show the outputs of the latest run"
+
+    status, output = book.build()
+    assert status == 0 and "0 added, 0 changed, 0 removed" in output, "nothing changed: nothing is read again"
+    assert token(book) == third
 
 
 @pytest.mark.parametrize(

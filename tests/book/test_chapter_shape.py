@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from execution_cache import is_chapter, read_chapter
+from chapters import is_chapter, read_chapter
 
 BOOK = Path(__file__).resolve().parents[2] / "book"
 FOLDERS = ("theory", "experiments")

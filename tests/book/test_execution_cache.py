@@ -3,6 +3,7 @@
 import os
 from pathlib import Path
 
+import chapters
 import execution_cache
 import jupytext
 import pytest
@@ -10,7 +11,7 @@ import yaml
 from jupyter_cache.cache.main import JupyterCacheBase
 
 ROOT = Path(__file__).resolve().parents[2]
-CHAPTERS = [path for path in sorted((ROOT / "book").rglob("*.md")) if execution_cache.is_chapter(path)]
+CHAPTERS = [path for path in sorted((ROOT / "book").rglob("*.md")) if chapters.is_chapter(path)]
 
 
 @pytest.fixture
@@ -97,7 +98,7 @@ def test_old_keys_are_dropped(tree, monkeypatch):
 def test_jupytext_and_the_build_give_a_chapter_the_same_key(path):
     extensions = yaml.safe_load((ROOT / "_config.yml").read_text())["parse"]["myst_enable_extensions"]
     hashed = JupyterCacheBase("unused").create_hashed_notebook
-    ours = hashed(execution_cache.read_chapter(path, extensions))[1]
+    ours = hashed(chapters.read_chapter(path, extensions))[1]
     assert ours == hashed(jupytext.read(path, fmt="md:myst"))[1]
 
 
@@ -107,6 +108,6 @@ def test_outputs_are_copied_without_the_metadata_of_the_run():
     executed.cells[0].update(execution_count=1, outputs=[{"output_type": "stream", "name": "stdout", "text": "1"}])
     executed.cells[0].metadata["execution"] = {"iopub.execute_input": "now"}
     executed.metadata["language_info"] = {"name": "python"}
-    copy = execution_cache.executed_copy(notebook, executed)
+    copy = chapters.executed_copy(notebook, executed)
     assert copy.cells[0].outputs == executed.cells[0].outputs and "execution" not in copy.cells[0].metadata
     assert copy.metadata.language_info.name == "python" and notebook.cells[0].outputs == []

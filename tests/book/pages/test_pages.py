@@ -11,7 +11,7 @@ import nbformat
 import pytest
 import yaml
 from bs4 import BeautifulSoup
-from execution_cache import is_chapter
+from chapters import is_chapter
 from page_checks import figures, layout, links, mathematics, open_page, remote, remote_in_css
 
 ROOT = Path(__file__).resolve().parents[3]
