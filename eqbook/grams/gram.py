@@ -129,9 +129,9 @@ def gram(
     if not isinstance(net, Sequential):
         raise ValueError(f"`net`: expected a Sequential, got {net!r}; write Sequential(...) around the layers.")
     for name, x in (("x1", x1),) if x2 is None else (("x1", x1), ("x2", x2)):
-        if jnp.ndim(x) not in (2, 4):
+        if np.ndim(x) not in (2, 4):
             raise ValueError(
-                f"`{name}`: expected vectors [n, d] or images [n, h, w, channels], got shape {jnp.shape(x)}."
+                f"`{name}`: expected vectors [n, d] or images [n, h, w, channels], got shape {np.shape(x)}."
             )
         check_batch(name, x)
     x1 = as_float(x1)
