@@ -2,6 +2,7 @@
 
 import code_links
 import pytest
+import status_words
 from docstring_math import process_signature, to_rest
 from plain_markdown import to_plain
 
@@ -54,3 +55,12 @@ def test_functions_are_mapped_to_the_names_they_are_documented_under():
 )
 def test_notebooks_are_readable_without_myst(myst, plain):
     assert to_plain(myst) == plain
+
+
+def test_status_marks_become_words():
+    from docutils import nodes
+
+    cells = [nodes.paragraph("", "", nodes.Text(text)) for text in ("✅", "❌", "a ✅ in a sentence")]
+    document = nodes.container("", *cells)
+    status_words.replace_emoji(None, document, "page")
+    assert [cell.astext() for cell in document.children] == ["passed", "failed", "a ✅ in a sentence"]
