@@ -10,10 +10,10 @@ from eqbook.layers.activation import Relu as Relu
 from eqbook.layers.conv import Conv as Conv
 from eqbook.layers.dense import Dense as Dense
 from eqbook.layers.layer import Layer as Layer
+from eqbook.layers.normalisation import LayerNorm as LayerNorm
 from eqbook.layers.pooling import AvgPool as AvgPool
 from eqbook.layers.pooling import Flatten as Flatten
 from eqbook.layers.pooling import GlobalAvgPool as GlobalAvgPool
-from eqbook.layers.residual import LayerNorm as LayerNorm
 from eqbook.layers.residual import Residual as Residual
 from eqbook.layers.sequential import Sequential as Sequential
 

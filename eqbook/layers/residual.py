@@ -1,6 +1,4 @@
-"""A branch added to its input, and normalisation over channels."""
-
-from dataclasses import dataclass
+"""A branch added to its input."""
 
 from eqbook.layers.layer import Layer
 from eqbook.layers.sequential import Sequential
@@ -27,11 +25,3 @@ class Residual(Layer):
 
     def __repr__(self) -> str:
         return f"Residual({', '.join(map(repr, self.branch.layers))})"
-
-
-@dataclass(frozen=True)
-class LayerNorm(Layer):
-    r"""Normalisation over channels, $z_i = (x_i - m) / \sqrt{v}$ with their mean $m$ and variance $v$.
-
-    It has no parameters, and stands after a layer with weights.
-    """
