@@ -1,5 +1,7 @@
 """Kernels of finite networks, averaged over draws, against the infinite-width kernel."""
 
+import dataclasses
+
 import jax
 import numpy as np
 
@@ -16,34 +18,47 @@ def widen(layer, width, outputs=1):
         return eq.Residual(*widen(layer.branch, width, outputs).layers)
     if isinstance(layer, eq.Dense):
         return eq.Dense(width if layer.features > 1 else outputs, layer.W_std, layer.b_std)
+    if isinstance(layer, eq.Lift | eq.GroupConv | eq.LiftS2 | eq.SO3Conv):
+        return dataclasses.replace(layer, channels=width)
     if isinstance(layer, eq.Conv):
         return eq.Conv(width, layer.filter_shape, layer.strides, layer.padding, layer.W_std, layer.b_std)
     return layer
+
+
+def normal_parameters(net, shape, draws=(), seed=3):
+    """Parameters of a network, i.i.d. N(0, 1), with axes `draws` in front.
+
+    By NumPy: XLA takes seconds to compile its generator for each network. `test_finite` checks the law of `net.init`.
+    """
+    rng = np.random.default_rng(seed)
+    leaves = jax.eval_shape(lambda key: net.init(key, shape), jax.random.key(0))
+    return jax.tree.map(lambda leaf: rng.standard_normal((*draws, *leaf.shape)).astype(leaf.dtype), leaves)
 
 
 def draws(net, x, width, count, batch):
     """Empirical NNGP and NTK of `count` random networks of one width, each `[count, n, n]`."""
     one_output, many_outputs = widen(net, width), widen(net, width, OUTPUTS)
 
-    def one(key):
-        f = many_outputs.apply(many_outputs.init(key, x.shape), x)
-        ntk = eq.empirical_kernels(one_output, one_output.init(key, x.shape), x).ntk
-        return f @ f.T / OUTPUTS, ntk
+    def one(params):
+        f = many_outputs.apply(params[1], x)
+        return f @ f.T / OUTPUTS, eq.empirical_kernels(one_output, params[0], x).ntk
 
-    keys = jax.random.split(jax.random.key(3), count)
-    return [np.asarray(k) for k in jax.jit(lambda keys: jax.lax.map(one, keys, batch_size=batch))(keys)]
+    nets = enumerate((one_output, many_outputs))
+    params = [normal_parameters(net, x.shape, (count,), seed=(width, i)) for i, net in nets]
+    return [np.asarray(k) for k in jax.jit(lambda params: jax.lax.map(one, params, batch_size=batch))(params)]
 
 
-def assert_agrees(net, x, count, widths=(24, 48), batch=64):
+def assert_agrees(net, x, count, widths=(24, 48), batch=64, gram=None):
     """The mean over draws of a finite network is the kernel up to the standard error and a bias of order 1/width.
 
+    The kernel is that of `eq.gram` unless another is given.
     The bias is removed to first order by Richardson extrapolation from two widths, one twice the other; what is left is
     compared with 5 standard errors (some ten entries and twenty networks: a chance failure below 1e-3 for all tests
     together, and the seed is fixed) plus the next order, 1/width^2, with the size of the kernel as its scale.
     """
     n1, n2 = widths
     assert n2 == 2 * n1
-    gram = eq.gram(net, x)
+    gram = eq.gram(net, x) if gram is None else gram
     narrow, wide = (draws(net, x, n, count, batch) for n in widths)
     for limit, low, high in zip((gram.nngp, gram.ntk), narrow, wide, strict=True):
         limit = np.asarray(limit)

@@ -7,6 +7,7 @@ replaces a training set by all of its orbits, on which the group acts by the per
 from eqbook.groups.actions import Action as Action
 from eqbook.groups.actions import ImageAction as ImageAction
 from eqbook.groups.actions import MatrixAction as MatrixAction
+from eqbook.groups.actions import RegularAction as RegularAction
 from eqbook.groups.actions import TrivialAction as TrivialAction
 from eqbook.groups.augmentation import augment as augment
 from eqbook.groups.augmentation import augmented_permutation as augmented_permutation
@@ -21,6 +22,7 @@ __all__ = [
     "FiniteGroup",
     "ImageAction",
     "MatrixAction",
+    "RegularAction",
     "TrivialAction",
     "augment",
     "augmented_permutation",

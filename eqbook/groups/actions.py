@@ -1,5 +1,7 @@
 r"""How a group moves data. All actions are left actions: `action(g, action(h, x))` equals `action(gh, x)`."""
 
+from collections.abc import Hashable
+
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Shaped
@@ -30,6 +32,19 @@ class Action:
         """
         raise NotImplementedError
 
+    def _key(self) -> Hashable:
+        """What two equal actions of one type share. An action is a static argument of `jit`, compared by value."""
+        return id(self)
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._key()))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(group of order {self.group.order})"
+
 
 class TrivialAction(Action):
     r"""$\rho(g) x = x$: the action on the outputs of an invariant task.
@@ -44,6 +59,38 @@ class TrivialAction(Action):
     def __call__(self, g: int, x: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
         self.group.check_element(g)
         return x
+
+    def _key(self) -> Hashable:
+        return self.group
+
+
+class RegularAction(Action):
+    r"""Left translation of functions on the group, $(\rho(g) f)(h) = f(g^{-1} h)$: a permutation of one axis.
+
+    Args:
+        group: the group that acts, on itself.
+        axis: the axis of arrays that runs over the group, counted from the end: -1 for vectors, -2 for feature maps
+            `[..., order, channels]`.
+
+    Raises:
+        ValueError: if `axis` is not a negative integer.
+    """
+
+    def __init__(self, group: FiniteGroup, axis: int = -1) -> None:
+        if isinstance(axis, bool) or not isinstance(axis, int) or axis >= 0:
+            raise ValueError(f"`axis`: expected a negative integer, counted from the last axis, got {axis!r}.")
+        self.group, self.axis = group, axis
+
+    def __call__(self, g: int, x: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
+        g, order = self.group.check_element(g), self.group.order
+        if np.ndim(x) < -self.axis or np.shape(x)[self.axis] != order:
+            raise ValueError(
+                f"`x`: expected size {order}, the order of the group, on axis {self.axis}, got shape {np.shape(x)}."
+            )
+        return jnp.take(jnp.asarray(x), self.group.table[self.group.inverse[g]], axis=self.axis)
+
+    def _key(self) -> Hashable:
+        return self.group, self.axis
 
 
 class MatrixAction(Action):
@@ -83,6 +130,9 @@ class MatrixAction(Action):
         matrix = jnp.asarray(self.matrices[self.group.check_element(g)], x.dtype)
         return jnp.matmul(x, matrix.T, precision="highest")
 
+    def _key(self) -> Hashable:
+        return self.group, self.matrices.tobytes()
+
 
 class ImageAction(Action):
     r"""Rotations by multiples of 90 degrees, and reflections, of square images `[..., size, size, channels]`.
@@ -116,3 +166,6 @@ class ImageAction(Action):
         if g >= self._rotations:  # r^k s: the reflection acts first
             x = jnp.flip(x, columns)
         return jnp.rot90(x, (g % self._rotations) * (4 // self._rotations), axes=(rows, columns))
+
+    def _key(self) -> Hashable:
+        return self.group

@@ -4,6 +4,7 @@ The recursion carries a `PairKernel` from the input to the output of the network
 `eqbook.grams` alone.
 """
 
+from eqbook.kernels import maps as maps
 from eqbook.kernels.duals import erf_dual as erf_dual
 from eqbook.kernels.duals import relu_dual as relu_dual
 from eqbook.kernels.quadrature import quadrature_dual as quadrature_dual

@@ -5,16 +5,29 @@ the pair $E[\sigma(u) \sigma(v)]$, $E[\sigma'(u) \sigma'(v)]$. Both formulas bel
 relative accuracy when $u$ and $v$ coincide ($a = b = c$), where the textbook forms lose half of the digits.
 """
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 Scalar = Float[Array, "*batch"]
 
+SNAP = 8  # correlations that differ from 1 by fewer than this many roundings (half an epsilon) count as 1
 
+
+@jax.custom_jvp
 def safe_sqrt(x: Scalar) -> Scalar:
-    """Square root of `max(x, 0)` with derivative 0, not infinity, at 0."""
-    positive = x > 0
-    return jnp.where(positive, jnp.sqrt(jnp.where(positive, x, 1)), 0)
+    """Square root of `max(x, 0)` with derivative 0, not infinity, at 0.
+
+    Not by two branches, one to guard the other: a compiler computes `x` once for each, and where rounding makes it
+    positive in one and not in the other, the root of the guard's placeholder would come out.
+    """
+    return jnp.sqrt(jnp.maximum(x, 0))
+
+
+@safe_sqrt.defjvp
+def _safe_sqrt_jvp(primals: tuple[Scalar], tangents: tuple[Scalar]) -> tuple[Scalar, Scalar]:
+    root = safe_sqrt(*primals)
+    return root, jnp.where(root > 0, 0.5 / jnp.where(root > 0, root, 1), 0) * tangents[0]
 
 
 def _gap(a: Scalar, b: Scalar, c: Scalar) -> tuple[Scalar, Scalar]:
@@ -47,13 +60,12 @@ def relu_dual(a: Scalar, b: Scalar, c: Scalar) -> tuple[Scalar, Scalar]:
         Cho, Saul, "Kernel Methods for Deep Learning", NeurIPS 2009.
     """
     gap, s = _gap(a, b, c)
+    # A gap of a few roundings is that of coinciding inputs, whose root would be wrong by 1e-4 (1e-8 in float64).
+    gap = jnp.where(gap <= SNAP / 2 * jnp.finfo(jnp.result_type(gap)).eps * s, 0, gap)
     near, far = safe_sqrt(gap), safe_sqrt(s + c)  # 2 s sin^2(theta/2) and 2 s cos^2(theta/2), up to the root
-    both = (near > 0) & (far > 0)
-    half = jnp.where(
-        both,
-        jnp.arctan2(jnp.where(both, near, 1), jnp.where(both, far, 1)),
-        jnp.where(far > 0, 0, jnp.pi / 2),
-    )
+    # No branch on near > 0: compiled, `gap` is computed more than once, each time rounded its own way, and two branches
+    # that disagree on its sign would give an angle far from 0. near^2 + far^2 = 2 s, so only s = 0 needs a guard.
+    half = jnp.arctan2(near, jnp.where(s > 0, far, 1))
     theta = jnp.where(s > 0, 2 * half, jnp.pi / 2)  # a constant input is orthogonal to everything, itself included
     return 0.5 * (c + (near * far - theta * c) / jnp.pi), 0.5 * (1 - theta / jnp.pi)
 

@@ -26,19 +26,25 @@ def borders(
 
 
 def window_sum(
-    k: Float[Array, "..."], window: tuple[int, int], strides: tuple[int, int], padding: str
+    k: Float[Array, "..."],
+    window: tuple[int, int],
+    strides: tuple[int, int],
+    padding: str,
+    copies: int | None = None,
 ) -> Float[Array, "..."]:
     r"""$\sum_{y \in F} K(s t + y, s t' + y)$: both pixels move together, as one filter sees both inputs.
 
     Args:
-        k: `[h, w]` for pairs of one pixel, `[h, w, h, w]` for all pairs.
+        k: `[h, w]` for pairs of one pixel, `[h, w, h, w]` for all pairs; with `copies` given, more axes may follow.
         window: $F$.
         strides: $s$.
         padding: `"SAME"`, `"VALID"` or `"CIRCULAR"`.
+        copies: how many pixels the first axes of `k` index, 1 or 2; all axes if not given.
     """
-    copies = k.ndim // 2
+    copies = k.ndim // 2 if copies is None else copies
     pads = borders(k.shape[:2], window, strides, padding)
-    padded = jnp.pad(k, pads * copies, mode="wrap" if padding == "CIRCULAR" else "constant")
+    rest = [(0, 0)] * (k.ndim - 2 * copies)
+    padded = jnp.pad(k, pads * copies + rest, mode="wrap" if padding == "CIRCULAR" else "constant")
     spans = [
         (side + sum(pad) - length) // step * step + 1
         for side, pad, length, step in zip(k.shape[:2], pads, window, strides, strict=True)

@@ -7,13 +7,18 @@ from typing import Literal
 import jax
 from jaxtyping import Array, Float
 
-Layout = Literal["vector", "pixels", "pixel pairs"]
+from eqbook.groups.finite import FiniteGroup
+from eqbook.layers.domain import Domain, OnGroup, OnRotations
+
+Layout = Literal[
+    "vector", "pixels", "pixel pairs", "coordinate pairs", "group", "group pixel pairs", "harmonics", "rotations"
+]
 
 
 @partial(
     jax.tree_util.register_dataclass,
     data_fields=["nngp", "ntk", "self1", "self2"],
-    meta_fields=["layout", "is_gaussian"],
+    meta_fields=["layout", "is_gaussian", "group", "quadrature", "coincident"],
 )
 @dataclass(frozen=True)
 class PairKernel:
@@ -22,6 +27,12 @@ class PairKernel:
     All four arrays have one layout: `"vector"`, scalars; `"pixels"`, $K(t, t)$ for each pixel, `[h, w]`;
     `"pixel pairs"`, $K(t, t')$ for pixels $t$ of the first and $t'$ of the second input, `[h, w, h, w]`. A network that
     pools needs all pairs of pixels; without pooling, a pixel only meets the same pixel of the other input.
+    For networks on groups: `"coordinate pairs"`, $K(i, j)$ for coordinates of two vectors, `[d, d]`; `"group"`,
+    $K_{gg'}$ for elements $g$ of the first and $g'$ of the second feature map, `[|G|, |G|]`; `"group pixel pairs"`,
+    $K_{gg'}(t, t')$, `[|G|, h, w, |G|, h, w]`.
+    For networks on the sphere: `"harmonics"`, products of harmonic coefficients, `[features]`, see
+    `eqbook.kernels.so3.correlation`; `"rotations"`, $K$ as a function of the relative rotation, `[points]`, with
+    `self1` and `self2` at the points around the identity and, last, at the identity itself, `[identity points + 1]`.
 
     Attributes:
         nngp: $K(x, x')$, covariance of one output channel over random parameters.
@@ -31,6 +42,10 @@ class PairKernel:
         layout: which entries the arrays hold.
         is_gaussian: whether the output is a Gaussian process, so that a nonlinearity's dual applies. True after a
             layer with weights, false for the input and after a nonlinearity.
+        group: the group on which the feature maps live, in the two layouts of groups.
+        quadrature: size of the rule on SO(3) whose points the layout `"rotations"` holds.
+        coincident: whether the two inputs are known to be one. `nngp` and `ntk` over rotations are then at the points
+            around the identity, where such a pair has its peak.
     """
 
     nngp: Float[Array, "..."]
@@ -39,3 +54,16 @@ class PairKernel:
     self2: Float[Array, "..."]
     layout: Layout = field(default="vector")
     is_gaussian: bool = field(default=False)
+    group: FiniteGroup | None = field(default=None)
+    quadrature: int | None = field(default=None)
+    coincident: bool = field(default=False)
+
+    @property
+    def domain(self) -> Domain:
+        """On what the feature maps live."""
+        if self.group is not None:
+            return OnGroup(self.group, planar=self.layout == "group pixel pairs")
+        if self.layout == "rotations":
+            return OnRotations()
+        names = {"vector": "vectors", "coordinate pairs": "vectors"}
+        return names.get(self.layout, "pixels")  # a signal on the sphere comes as an image

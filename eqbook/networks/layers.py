@@ -9,11 +9,28 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from eqbook.kernels.spatial import borders
+from eqbook.layers import Layer, Sequential
+from eqbook.layers.domain import naming
 
 
 def standard_normal(module: nn.Module, name: str, shape: tuple[int, ...], x: Array) -> Array:
     """A parameter of i.i.d. N(0, 1) entries, with the dtype of the data."""
     return module.param(name, nn.initializers.normal(1.0), shape, x.dtype)
+
+
+def patches(
+    x: Float[Array, "n h w c"], window: tuple[int, int], strides: tuple[int, int], padding: str
+) -> Float[Array, "n h2 w2 features"]:
+    """What a filter sees at each of its places, in one axis of size height * width * channels.
+
+    A product of patches and filters, and not a convolution: a member axis added by vmap would make a slow grouped one.
+    """
+    pads = borders(x.shape[1:3], window, strides, padding)
+    padded = jnp.pad(x, [(0, 0), *pads, (0, 0)], mode="wrap" if padding == "CIRCULAR" else "constant")
+    rows, columns = [side - length + 1 for side, length in zip(padded.shape[1:3], window, strict=True)]
+    down, right = strides
+    cuts = itertools.product(*map(range, window))
+    return jnp.concatenate([padded[:, i : i + rows : down, j : j + columns : right] for i, j in cuts], -1)
 
 
 class DenseModule(nn.Module):
@@ -43,16 +60,9 @@ class ConvModule(nn.Module):
 
     @nn.compact
     def __call__(self, x: Float[Array, "n h w c"]) -> Float[Array, "n h2 w2 channels"]:
-        pads = borders(x.shape[1:3], self.filter_shape, self.strides, self.padding)
+        seen = patches(x, self.filter_shape, self.strides, self.padding)
         W = standard_normal(self, "W", (*self.filter_shape, x.shape[-1], self.channels), x)
-        mode = "wrap" if self.padding == "CIRCULAR" else "constant"
-        padded = jnp.pad(x, [(0, 0), *pads, (0, 0)], mode=mode)
-        # A product of patches and filters: a member axis added by vmap would make a slow grouped convolution.
-        spans = [side - length + 1 for side, length in zip(padded.shape[1:3], self.filter_shape, strict=True)]
-        cuts = itertools.product(*map(range, self.filter_shape))
-        (rows, columns), (down, right) = spans, self.strides
-        patches = [padded[:, i : i + rows : down, j : j + columns : right] for i, j in cuts]
-        z = jnp.matmul(jnp.concatenate(patches, -1), W.reshape(-1, self.channels), precision="highest")
+        z = jnp.matmul(seen, W.reshape(-1, self.channels), precision="highest")
         z = self.W_std / math.sqrt(math.prod(W.shape[:3])) * z
         return z if self.b_std == 0 else z + self.b_std * standard_normal(self, "b", (self.channels,), x)
 
@@ -67,13 +77,21 @@ class Pointwise(nn.Module):
 
 
 class SequentialModule(nn.Module):
-    """Modules one after the other, their parameters named after their place."""
+    """Modules one after the other, their parameters named after their place.
+
+    Attributes:
+        layers: the modules.
+        specs: their layers, for error messages.
+    """
 
     layers: tuple[nn.Module, ...]
+    specs: tuple[Layer, ...]
 
     def __call__(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
-        for layer in self.layers:
-            x = layer(x)
+        for position, (layer, spec) in enumerate(zip(self.layers, self.specs, strict=True)):
+            # The error of a network inside this one names its own layers.
+            with naming(f"layer {position}" if isinstance(spec, Sequential) else f"layer {position}: {spec}"):
+                x = layer(x)
         return x
 
 
@@ -85,7 +103,7 @@ class ResidualModule(nn.Module):
     def __call__(self, x: Float[Array, "..."]) -> Float[Array, "..."]:
         z = self.branch(x)
         if z.shape != x.shape:
-            raise ValueError(f"Residual: expected a branch with outputs {x.shape} like its input, got {z.shape}.")
+            raise ValueError(f"expected a branch with outputs {x.shape} like its input, got {z.shape}.")
         return x + z
 
 

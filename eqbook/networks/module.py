@@ -20,12 +20,21 @@ from eqbook.layers import (
     Erf,
     Flatten,
     GlobalAvgPool,
+    GroupConv,
+    GroupPool,
     Layer,
     LayerNorm,
+    Lift,
+    LiftS2,
     Relu,
     Residual,
     Sequential,
+    SO3Conv,
+    SO3Pool,
+    output_domain,
 )
+from eqbook.layers.domain import domain_of_batch
+from eqbook.networks.groups import GroupConvModule, LiftModule, group_mean
 from eqbook.networks.layers import (
     ConvModule,
     DenseModule,
@@ -35,6 +44,7 @@ from eqbook.networks.layers import (
     average_pool,
     normalise_channels,
 )
+from eqbook.networks.so3 import LiftS2Module, SO3ConvModule, rotation_mean
 
 
 @singledispatch
@@ -76,6 +86,36 @@ def _(layer: Flatten) -> nn.Module:
 
 
 @to_flax.register
+def _(layer: Lift) -> nn.Module:
+    return LiftModule(layer)
+
+
+@to_flax.register
+def _(layer: GroupConv) -> nn.Module:
+    return GroupConvModule(layer)
+
+
+@to_flax.register
+def _(layer: GroupPool) -> nn.Module:
+    return Pointwise(group_mean)
+
+
+@to_flax.register
+def _(layer: LiftS2) -> nn.Module:
+    return LiftS2Module(layer)
+
+
+@to_flax.register
+def _(layer: SO3Conv) -> nn.Module:
+    return SO3ConvModule(layer)
+
+
+@to_flax.register
+def _(layer: SO3Pool) -> nn.Module:
+    return Pointwise(rotation_mean)
+
+
+@to_flax.register
 def _(layer: LayerNorm) -> nn.Module:
     return Pointwise(normalise_channels)
 
@@ -102,7 +142,7 @@ def _(layer: Residual) -> nn.Module:
 
 @to_flax.register
 def _(layer: Sequential) -> nn.Module:
-    return SequentialModule(tuple(to_flax(inner) for inner in layer.layers))
+    return SequentialModule(tuple(to_flax(inner) for inner in layer.layers), layer.layers)
 
 
 def init(net: Sequential, key: jax.Array, input_shape: tuple[int, ...]) -> Any:
@@ -113,10 +153,13 @@ def init(net: Sequential, key: jax.Array, input_shape: tuple[int, ...]) -> Any:
             f"`input_shape`: expected the shape of a batch (n, ...features), got {input_shape!r}; "
             "for a batch `x` it is `x.shape`."
         )
+    output_domain(net, domain_of_batch(input_shape))
     example = jnp.zeros((1, *input_shape[1:]), jnp.result_type(float))
     return to_flax(net).init(key, example)
 
 
 def apply(net: Sequential, params: Any, x: Float[Array, "n ..."]) -> Float[Array, "n ..."]:
     """Outputs of `net`; see `Sequential.apply`."""
-    return to_flax(net).apply(params, as_float(x))
+    x = as_float(x)
+    output_domain(net, domain_of_batch(x.shape))
+    return to_flax(net).apply(params, x)

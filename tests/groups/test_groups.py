@@ -199,3 +199,24 @@ BAD = {
 def test_bad_input(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize("name", GROUPS)
+def test_regular_action_translates_functions_on_the_group(name):
+    group = GROUPS[name]
+    f = np.random.default_rng(0).normal(size=(2, group.order, 3)).astype(np.float32)
+    action = eq.groups.RegularAction(group, axis=-2)
+    for g in group.elements:
+        moved = action(g, f)
+        for h in group.elements:
+            np.testing.assert_array_equal(moved[:, h], f[:, group.table[group.inverse[g], h]])
+            np.testing.assert_array_equal(action(h, moved), action(group.table[h, g], f))
+
+
+def test_regular_action_refuses_bad_input():
+    with pytest.raises(ValueError, match="`axis`: expected a negative integer"):
+        eq.groups.RegularAction(eq.cyclic(3), axis=0)
+    with pytest.raises(
+        ValueError, match=r"`x`: expected size 3, the order of the group, on axis -1, got shape \(2, 4\)"
+    ):
+        eq.groups.RegularAction(eq.cyclic(3))(1, np.ones((2, 4)))

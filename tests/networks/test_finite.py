@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from monte_carlo import assert_agrees
-from registry import NETWORKS
+from monte_carlo import assert_agrees, widen
+from registry import GROUP_NETWORKS, IMAGE_NETWORKS, NETWORKS
 
 import eqbook as eq
 
@@ -28,6 +28,20 @@ def test_dense_by_hand(x64):
     params = net.init(jax.random.key(0), X.shape)
     (W,), (b,) = [[leaf for leaf in jax.tree.leaves(params) if leaf.ndim == n] for n in (2, 1)]
     np.testing.assert_allclose(net.apply(params, X), 1.3 / np.sqrt(4) * X @ W + 0.7 * b, rtol=1e-14)
+
+
+@pytest.mark.parametrize(
+    "nets, name", [(NETWORKS, "deep"), (IMAGE_NETWORKS, "residual"), (GROUP_NETWORKS, "C3-on-itself")]
+)
+def test_parameters_are_standard_normal(nets, name, x64):
+    """Mean 0 and variance 1 to 5 standard errors, in every parameter array, and no two arrays alike."""
+    net = widen(getattr(nets[name], "net", nets[name]), 32)
+    shape = {"deep": (1, 4), "residual": (1, 4, 4, 2), "C3-on-itself": (1, 3)}[name]
+    leaves = [np.ravel(leaf) for leaf in jax.tree.leaves(net.init(jax.random.key(0), shape))]
+    for leaf in leaves:
+        assert abs(leaf.mean()) < 5 / np.sqrt(leaf.size)
+        assert abs((leaf**2).mean() - 1) < 5 * np.sqrt(2 / leaf.size)
+    assert len({leaf[0] for leaf in leaves}) == len(leaves)
 
 
 def test_no_bias_means_no_parameter():

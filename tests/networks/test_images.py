@@ -56,7 +56,7 @@ def test_pooling_and_norm_by_hand(x64):
 
 def test_bad_input():
     net = eq.Sequential(eq.Conv(2, (6, 5), padding="VALID"))
-    with pytest.raises(ValueError, match=r"expected images of at least \(6, 5\) pixels"):
+    with pytest.raises(ValueError, match=r"layer 0: Conv\(.*: expected images of at least \(6, 5\) pixels"):
         net.init(jax.random.key(0), X.shape)
-    with pytest.raises(ValueError, match="Residual: expected a branch with outputs"):
+    with pytest.raises(ValueError, match=r"layer 0: Residual\(.*: expected a branch with outputs"):
         eq.Sequential(eq.Residual(eq.Conv(3, (1, 1)))).init(jax.random.key(0), X.shape)

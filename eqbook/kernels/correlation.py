@@ -1,0 +1,184 @@
+r"""Dual activations as functions of a correlation, for the fast Gram matrices.
+
+`eqbook.kernels.duals` takes two variances and a covariance. Here what depends on one input only is computed once for
+each input (`Rule.scales`), and what is left for a pair is a square root and polynomials, which every device vectorises:
+with $z = (1 - |r|)/2 \le \frac12$ for the correlation $r$ and $\theta = \arccos |r| = 2 \arcsin \sqrt z$,
+
+$$\theta = 2 \sqrt z\, P(z), \qquad \sin\theta - \theta\cos\theta = 2 \sqrt z\, z\, Q(z),$$
+
+where $P$ and $Q$ are analytic on $[0, \frac12]$. Both forms keep full relative accuracy at $\theta \to 0$.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache, partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from eqbook.kernels.duals import SNAP, safe_sqrt
+from eqbook.kernels.quadrature import quadrature_dual
+from eqbook.layers import Activation, Erf, Layer, LayerNorm, Relu
+
+Scalar = Float[Array, "*batch"]
+Scales = tuple[Scalar, ...]
+
+TERMS = 80  # of a power series in z <= 1/2: the rest is below 2^-80
+DEGREES = {np.dtype(np.float32): (7, 6), np.dtype(np.float64): (18, 17)}  # of P and Q, for an error below one rounding
+
+
+@dataclass(frozen=True)
+class Rule:
+    r"""A pointwise layer at infinite width, split into work for each input and work for each pair.
+
+    Attributes:
+        scales: from the variance $a$ of one input to the factors that its pairs need.
+        dual: from the factors of both inputs and their covariance $c$ to $E[\sigma(u)\sigma(v)]$ and
+            $E[\sigma'(u)\sigma'(v)]$.
+    """
+
+    scales: Callable[[Scalar], Scales]
+    dual: Callable[[Scales, Scales, Scalar], tuple[Scalar, Scalar]]
+
+    def variance(self, a: Scalar) -> Scalar:
+        r"""$E[\sigma(u)^2]$ for $u \sim N(0, a)$: the dual of coinciding inputs."""
+        scales = self.scales(a)
+        return self.dual(scales, scales, a)[0]
+
+
+@cache
+def polynomials(dtype: np.dtype) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    r"""Coefficients of $P(z) = \arcsin(\sqrt z) / \sqrt z$ and $Q(z) = (\sqrt{1-z} - (1-2z) P(z)) / z$, lowest first.
+
+    Chebyshev interpolation on $[0, \frac12]$ of the two power series, of the degree that `dtype` needs.
+    """
+    arcsin = np.array([math.comb(2 * k, k) / (4**k * (2 * k + 1)) for k in range(TERMS)])
+    root = np.cumprod([1.0] + [(k - 1.5) / k for k in range(1, TERMS)])  # sqrt(1 - z)
+    twice = 2 * np.concatenate([[0.0], arcsin[:-1]])
+    q = (root - arcsin + twice)[1:]
+    fits = []
+    for series, degree in zip((arcsin, q), DEGREES[np.dtype(dtype)], strict=True):
+        points = np.polynomial.chebyshev.chebpts1(4 * degree)
+        values = np.polynomial.polynomial.polyval((points + 1) / 4, series)
+        in_x = np.polynomial.Chebyshev.fit((points + 1) / 4, values, degree, domain=(0, 0.5))
+        fits.append(tuple(map(float, in_x.convert(kind=np.polynomial.Polynomial).coef)))
+    return tuple(fits)
+
+
+def horner(coefficients: tuple[float, ...], z: Scalar, factor: float = 1.0) -> Scalar:
+    """A polynomial, lowest coefficient first, times a constant."""
+    total = jnp.asarray(factor * coefficients[-1], z.dtype)
+    for coefficient in coefficients[-2::-1]:
+        total = total * z + jnp.asarray(factor * coefficient, z.dtype)
+    return total
+
+
+def half_angle(r: Scalar) -> Scalar:
+    r"""$\sin(\theta/2) = \sqrt{(1 - |r|)/2}$ with the sign of $r$; 0 where $|r|$ is 1 to rounding.
+
+    Rounding leaves the correlation of coinciding inputs a few units off 1, and the root would make $10^{-4}$ of it.
+    """
+    eps = float(jnp.finfo(r.dtype).eps)
+    slope = 0.5 / (1 - SNAP * eps / 2)
+    z = jnp.maximum(0.5 - slope * jnp.abs(r), 0)
+    # Dividing by the root, not multiplying: a compiler then stores this value once for its two uses, K and K-dot.
+    return jnp.copysign(z, r) / jnp.sqrt(jnp.maximum(z, float(jnp.finfo(r.dtype).tiny)))
+
+
+def half_angle_positive(r: Scalar) -> Scalar:
+    """`half_angle` for correlations known to be at least 0, as all are behind a relu: cheaper."""
+    eps = float(jnp.finfo(r.dtype).eps)
+    slope = 0.5 / (1 - SNAP * eps / 2)
+    root = jnp.sqrt(jnp.maximum(0.5 - slope * r, 0))
+    # The tiny summand changes nothing but keeps a compiler from undoing the root where it is squared again.
+    return root + float(jnp.finfo(r.dtype).tiny)
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(1,))
+def relu_correlation(r: Scalar, positive: bool = False) -> tuple[Scalar, Scalar]:
+    r"""Dual of relu for unit variances, $\frac{1}{2\pi}(\sin\theta + (\pi-\theta) r)$ and $\frac{1}{2\pi}(\pi-\theta)$.
+
+    Args:
+        r: correlation, $\cos\theta$.
+        positive: whether all correlations are known to be at least 0.
+    """
+    p, q = polynomials(np.dtype(r.dtype))
+    signed = half_angle_positive(r) if positive else half_angle(r)
+    root = signed if positive else jnp.abs(signed)
+    z = root * root
+    rise = root * z * horner(q, z, 1 / math.pi)
+    angle = root * horner(p, z, 1 / math.pi)
+    if positive:
+        return rise + (0.5 - z), 0.5 - angle
+    negative = jnp.signbit(signed)
+    return rise + jnp.where(negative, 0, 0.5 - z), jnp.where(negative, angle, 0.5 - angle)
+
+
+@relu_correlation.defjvp
+def _(positive: bool, primals: tuple[Scalar], tangents: tuple[Scalar]) -> tuple[tuple, tuple]:
+    (r,), (dr,) = primals, tangents
+    value, derivative = relu_correlation(r, positive)
+    square = 1 - r * r
+    inside = square > SNAP * jnp.finfo(r.dtype).eps
+    # At |r| = 1 the derivative kernel has a kink; its slope there is taken as 0.
+    slope = jnp.where(inside, 0.5 / math.pi / jnp.sqrt(jnp.where(inside, square, 1)), 0)
+    return (value, derivative), (derivative * dr, slope * dr)
+
+
+def _root_scales(a: Scalar) -> Scales:
+    root = safe_sqrt(a)
+    positive = root > 0
+    return root, jnp.where(positive, 1 / jnp.where(positive, root, 1), 0)
+
+
+def _relu(positive: bool, one: Scales, two: Scales, c: Scalar) -> tuple[Scalar, Scalar]:
+    value, derivative = relu_correlation(c * (one[1] * two[1]), positive)
+    return (one[0] * two[0]) * value, derivative
+
+
+def arcsin(r: Scalar) -> Scalar:
+    r"""$\arcsin r$ by the same polynomial: $r P(r^2)$ for $r^2 \le \frac12$, else $\frac\pi2 - 2 \sqrt z P(z)$."""
+    m = jnp.abs(r)
+    p, _ = polynomials(np.dtype(r.dtype))
+    small = r * r <= 0.5
+    z = jnp.maximum(0.5 - 0.5 * m, 0)
+    root = safe_sqrt(z)
+    poly = horner(p, jnp.where(small, r * r, z))
+    return jnp.copysign(jnp.where(small, m * poly, math.pi / 2 - 2 * root * poly), r)
+
+
+def _erf_scales(a: Scalar) -> Scales:
+    return (jax.lax.rsqrt(1 + 2 * a),)
+
+
+def _erf(one: Scales, two: Scales, c: Scalar) -> tuple[Scalar, Scalar]:
+    both = one[0] * two[0]
+    r = 2 * c * both  # below 2a / (1 + 2a) < 1
+    return 2 / math.pi * arcsin(r), 4 / math.pi * both * jax.lax.rsqrt((1 - r) * (1 + r))
+
+
+def _norm(one: Scales, two: Scales, c: Scalar) -> tuple[Scalar, Scalar]:
+    both = one[1] * two[1]
+    return c * both, both * jnp.ones_like(c)
+
+
+def rule(layer: Layer, positive: bool = False) -> Rule | None:
+    """The rule of a pointwise layer; `None` for any other layer.
+
+    Args:
+        layer: the layer.
+        positive: whether the covariances that come in are known to be at least 0.
+    """
+    if isinstance(layer, Relu):
+        return Rule(_root_scales, partial(_relu, positive))
+    if isinstance(layer, Erf):
+        return Rule(_erf_scales, _erf)
+    if isinstance(layer, LayerNorm):
+        return Rule(_root_scales, _norm)
+    if isinstance(layer, Activation):
+        dual = partial(quadrature_dual, layer.function, layer.nodes)
+        return Rule(lambda a: (a,), lambda one, two, c: dual(one[0], two[0], c))
+    return None

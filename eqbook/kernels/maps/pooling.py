@@ -1,0 +1,48 @@
+"""Linear layers without parameters, which gather pixels."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import jax.numpy as jnp
+from jaxtyping import Array
+
+from eqbook.kernels.recursion import kernel_map
+from eqbook.kernels.spatial import pool_mean, same_pixel
+from eqbook.kernels.state import PairKernel
+from eqbook.layers import AvgPool, Flatten, GlobalAvgPool, output_domain
+from eqbook.layers.domain import naming
+
+
+def linear_map(k: PairKernel, gather: Callable[[Array], Array], **fields: Any) -> PairKernel:
+    """The same sum for every array. It keeps a Gaussian process Gaussian.
+
+    Args:
+        k: kernels of the layer's input.
+        gather: the sum.
+        **fields: other fields of the result, such as `layout`.
+    """
+    arrays = {name: gather(getattr(k, name)) for name in ("nngp", "ntk", "self1", "self2")}
+    return replace(k, **arrays, **fields)
+
+
+@kernel_map.register
+def _(layer: AvgPool, k: PairKernel) -> PairKernel:
+    output_domain(layer, k.domain)
+    with naming(layer):
+        return linear_map(k, lambda covariance: pool_mean(covariance, layer.window, layer.strides))
+
+
+@kernel_map.register
+def _(layer: GlobalAvgPool, k: PairKernel) -> PairKernel:
+    output_domain(layer, k.domain)
+    return linear_map(k, jnp.mean, layout="vector")
+
+
+@kernel_map.register
+def _(layer: Flatten, k: PairKernel) -> PairKernel:
+    """Pixels become features, and a kernel is a mean over features: the mean of equal pixels."""
+    output_domain(layer, k.domain)
+    if k.domain == "vectors":
+        return k
+    return linear_map(k, lambda covariance: jnp.mean(same_pixel(covariance)), layout="vector")

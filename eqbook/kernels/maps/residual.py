@@ -1,0 +1,20 @@
+"""A branch added to its input."""
+
+from dataclasses import replace
+
+from eqbook.kernels.recursion import kernel_map
+from eqbook.kernels.state import PairKernel
+from eqbook.layers import Residual, output_domain
+
+
+@kernel_map.register
+def _(layer: Residual, k: PairKernel) -> PairKernel:
+    """The branch ends with fresh weights, so its output is uncorrelated with its input: the kernels add."""
+    output_domain(layer, k.domain)
+    branch = kernel_map(layer.branch, k)
+    if not branch.is_gaussian:
+        raise ValueError(f"{layer}: expected a branch whose last layer has weights, got {layer.branch.layers[-1]}.")
+    if (branch.layout, branch.nngp.shape) != (k.layout, k.nngp.shape):
+        raise ValueError(f"{layer}: expected a branch that keeps the image's shape; use stride 1 and no pooling in it.")
+    sums = {name: getattr(k, name) + getattr(branch, name) for name in ("nngp", "ntk", "self1", "self2")}
+    return replace(k, **sums)

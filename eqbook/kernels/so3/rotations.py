@@ -1,0 +1,122 @@
+r"""Quadrature over the rotations: the points at which kernels and finite networks are evaluated.
+
+`rotation_points` is the product rule: B Gauss-Legendre nodes in $\cos\beta$, 2B uniform angles $\alpha$ and $\gamma$
+each, $4B^3$ points. It integrates every $D^l_{mn}$ with $l < 2B$ exactly, thus products of two functions of bandwidth
+B. An even number of angles makes the rule its own inverse, as a set and with its weights: the kernel of $(f', f)$ is
+that of $(f, f')$ at the inverse rotations, so a Gram matrix is symmetric whatever the error of the quadrature.
+
+`identity_points` is for one input with itself. Its kernel has a peak at the identity, with a kink there behind a
+rectified linear unit, and the product rule converges slowly. In polar coordinates around the identity, by axis and
+angle, the same integrand is smooth, and Gauss-Legendre converges fast again.
+"""
+
+import functools
+
+import numpy as np
+from jaxtyping import Float
+
+from eqbook._checks import check_int
+from eqbook.kernels.so3.wigner import wigner_table
+
+Points = tuple[Float[np.ndarray, "points 3"], Float[np.ndarray, " points"]]
+Rule = tuple[Float[np.ndarray, "features points"], Float[np.ndarray, " points"]]
+
+
+def default_quadrature(bandwidth: int) -> int:
+    r"""Size B of the rule if none is given, $\max(10, L + 4)$.
+
+    Measured on noise of one channel and bandwidth 4 to 8, lift, relu, convolution, relu, pool: no entry of the NTK is
+    off by more than $10^{-5} \sqrt{\Theta_{ii} \Theta_{jj}}$. More channels need less: with ten, B = L + 2 does.
+    """
+    return max(10, bandwidth + 4)
+
+
+def quadrature_size(quadrature: int | None, bandwidth: int) -> int:
+    """The size asked for, the default if `None`.
+
+    Raises:
+        ValueError: if it is smaller than the bandwidth.
+    """
+    size = default_quadrature(bandwidth) if quadrature is None else quadrature
+    if size < bandwidth:
+        raise ValueError(f"`quadrature`: expected at least the bandwidth of the signals, {bandwidth}, got {size}.")
+    return size
+
+
+@functools.cache
+def rotation_points(size: int) -> Points:
+    r"""Nodes and weights of the product rule.
+
+    Args:
+        size: B.
+
+    Returns:
+        Angles $(\alpha, \beta, \gamma)$ in radians, `[4B^3, 3]`, $\alpha$ slowest and $\gamma$ fastest, in the order of
+        an array `[2B, B, 2B]`; weights `[4B^3]`, which add up to 1.
+
+    Raises:
+        ValueError: if `size` is not a positive integer.
+    """
+    check_int("size", size, 1)
+    nodes, node_weights = np.polynomial.legendre.leggauss(size)
+    turns = np.pi * np.arange(2 * size) / size
+    alpha, beta, gamma = np.meshgrid(turns, np.arccos(nodes), turns, indexing="ij")
+    weights = np.broadcast_to(node_weights[:, None] / 2 / (2 * size) ** 2, alpha.shape)
+    return np.stack([alpha, beta, gamma], -1).reshape(-1, 3), weights.ravel()
+
+
+@functools.cache
+def identity_points(size: int) -> Points:
+    r"""Nodes and weights of the rule around the identity, for functions with $F(R) = F(R^{-1})$.
+
+    $\int F = \int_0^\pi \frac{1 - \cos\omega}{\pi} d\omega\, \frac{1}{4\pi} \int_{S^2} F(\omega, n)\, dn$ with angle
+    $\omega$ and axis $n$: B+6 Gauss-Legendre nodes in $\omega$, and 2B+4 in $n_z$ by 4B+8 longitudes, of which one of
+    $n$ and $-n$ is kept.
+
+    Args:
+        size: B of the product rule that it goes with.
+
+    Returns:
+        As `rotation_points`, with $(B+6)(2B+4)^2$ points.
+
+    Raises:
+        ValueError: if `size` is not a positive integer.
+    """
+    check_int("size", size, 1)
+    nodes, node_weights = np.polynomial.legendre.leggauss(size + 6)
+    turns = (nodes + 1) * np.pi / 2
+    turn_weights = node_weights / 2 * (1 - np.cos(turns))
+    heights, height_weights = np.polynomial.legendre.leggauss(2 * size + 4)  # an even number: none on the equator
+    heights, height_weights = heights[size + 2 :], height_weights[size + 2 :]
+    count = 4 * size + 8
+    omega, z, phi = np.meshgrid(turns, heights, 2 * np.pi * np.arange(count) / count, indexing="ij")
+    weights = np.broadcast_to(np.outer(turn_weights, height_weights)[..., None] / count, omega.shape)
+    # The unit quaternion (w, v), v = n sin(omega/2), in Euler angles.
+    w, rho = np.cos(omega / 2), np.sin(omega / 2) * np.sqrt(1 - z**2)
+    vx, vy, vz = rho * np.cos(phi), rho * np.sin(phi), np.sin(omega / 2) * z
+    half_sum, half_difference = np.arctan2(vz, w), np.arctan2(vx, vy)
+    beta = 2 * np.arctan2(rho, np.hypot(w, vz))
+    angles = np.stack([half_sum - half_difference, beta, half_sum + half_difference], -1)
+    return angles.reshape(-1, 3), weights.ravel()
+
+
+@functools.cache
+def rotation_rule(bandwidth: int, size: int) -> Rule:
+    r"""Wigner matrices at `rotation_points`, and the weights, in double precision.
+
+    Args:
+        bandwidth: L; the table holds the degrees below it.
+        size: B.
+
+    Returns:
+        Table $D^l_{mn}(R_a)$, `[L(4L^2-1)/3, 4B^3]`, features in the order of `wigner_table`; weights `[4B^3]`.
+    """
+    angles, weights = rotation_points(size)
+    return wigner_table(bandwidth, angles), weights
+
+
+@functools.cache
+def identity_rule(bandwidth: int, size: int) -> Rule:
+    """Wigner matrices at `identity_points`, and the weights, shaped as those of `rotation_rule`."""
+    angles, weights = identity_points(size)
+    return wigner_table(bandwidth, angles), weights

@@ -1,0 +1,115 @@
+"""Layers on the sphere and on its rotations, SO(3)."""
+
+from dataclasses import KW_ONLY, dataclass
+
+from eqbook._checks import check_int
+from eqbook.layers.dense import check_std
+from eqbook.layers.domain import Domain, OnRotations, in_words, output_domain
+from eqbook.layers.layer import Layer
+
+
+@dataclass(frozen=True)
+class LiftS2(Layer):
+    r"""From a signal on the sphere to feature maps on SO(3), by a filter that covers the sphere.
+
+    $z_i(R) = \frac{\sigma_W}{\sqrt{4\pi\, n_{in}}} \sum_j \int \kappa_{ij}(R^{-1} x)\, f_j(x)\, dx + \sigma_b b_i$
+    with white noise $\kappa = \sum_{lm} \kappa_{lm} Y_{lm}$, $\kappa_{lm}, b_i \sim N(0, 1)$ in an orthonormal basis.
+    Degrees that the signal does not have do not matter. It stands first in a network, on batches
+    `[n, 2L, 2L-1, channels]` of signals at colatitudes $(2t+1)\pi/4L$ and longitudes $2\pi p/(2L-1)$.
+
+    Args:
+        channels: number of output channels.
+        W_std: $\sigma_W$, standard deviation of the weights.
+        b_std: $\sigma_b$, standard deviation of the bias. 0 means that the layer has no bias.
+        bandwidth: degrees to keep, those below it; at most the L of the signals, which is the default.
+        quadrature: size B of the rule on SO(3): B Gauss-Legendre nodes in $\cos\beta$ by 2B uniform angles $\alpha$ and
+            $\gamma$, at least the bandwidth. By default `eqbook.kernels.so3.default_quadrature` of the bandwidth.
+            All that follows, up to `SO3Pool`, is evaluated at these rotations.
+
+    Raises:
+        ValueError: if an argument is of the wrong kind, or the rule is too small for the bandwidth.
+
+    References:
+        Misof, Kessel, Gerken, "Equivariant Neural Tangent Kernels", 2025, https://arxiv.org/abs/2406.06504
+    """
+
+    channels: int
+    W_std: float = 1.0
+    b_std: float = 0.0
+    _: KW_ONLY
+    bandwidth: int | None = None
+    quadrature: int | None = None
+
+    def __post_init__(self) -> None:
+        _check_weights(self, "LiftS2")
+        for name in ("bandwidth", "quadrature"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, check_int(f"LiftS2: {name}", getattr(self, name), 1))
+        if self.quadrature is not None and self.quadrature < (self.bandwidth or 1):
+            raise ValueError(
+                f"LiftS2: `quadrature`: expected at least the bandwidth {self.bandwidth}, got {self.quadrature}."
+            )
+
+
+@dataclass(frozen=True)
+class SO3Conv(Layer):
+    r"""Group convolution on SO(3) by a filter that covers the group.
+
+    $z_i(R) = \frac{\sigma_W}{\sqrt{8\pi^2 n_{in}}} \sum_j \int_{SO(3)} \kappa_{ij}(R^{-1} S)\, f_j(S)\, dS
+    + \sigma_b b_i$ with white noise $\kappa$ on SO(3), total volume $8\pi^2$, and $b_i \sim N(0, 1)$.
+
+    At infinite width the filter has all degrees. A finite network on the rule of size B keeps those below B, the ones
+    that the rule resolves: its filters are $\kappa = \sum_{l<B} \sum_{pn} \kappa^l_{pn} \sqrt{(2l+1)/8\pi^2}\,
+    D^l_{pn}$ with $\kappa^l_{pn} \sim N(0, 1)$. What the nonlinearity before it puts into degrees from B on is lost
+    there, and present in the infinite kernel; without a nonlinearity the two agree. Measured on noise of bandwidth 4,
+    lift, relu, convolution, relu, pool: the NTK differs by 2 per cent for B = 4 and 1 in a thousand for B = 9. The
+    limit of the network as it stands, B included, is `eqbook.kernels.so3.literal.literal_kernel`.
+
+    Args:
+        channels: number of output channels.
+        W_std: $\sigma_W$, standard deviation of the weights.
+        b_std: $\sigma_b$, standard deviation of the bias. 0 means that the layer has no bias.
+
+    Raises:
+        ValueError: if an argument is of the wrong kind.
+
+    References:
+        Misof, Kessel, Gerken, "Equivariant Neural Tangent Kernels", 2025, https://arxiv.org/abs/2406.06504
+    """
+
+    channels: int
+    W_std: float = 1.0
+    b_std: float = 0.0
+
+    def __post_init__(self) -> None:
+        _check_weights(self, "SO3Conv")
+
+
+@dataclass(frozen=True)
+class SO3Pool(Layer):
+    r"""Mean over rotations, $z = \frac{1}{8\pi^2} \int_{SO(3)} f(R)\, dR$: the output does not feel a rotation."""
+
+
+def _check_weights(layer: LiftS2 | SO3Conv, name: str) -> None:
+    """Plain Python numbers in place of what was given; the classes are frozen, so plain assignment is refused."""
+    object.__setattr__(layer, "channels", check_int(f"{name}: channels", layer.channels, 1))
+    for std in ("W_std", "b_std"):
+        object.__setattr__(layer, std, check_std(name, std, getattr(layer, std)))
+
+
+@output_domain.register
+def _(layer: LiftS2, domain: Domain) -> Domain:
+    if domain != "pixels":
+        raise ValueError(
+            f"{layer}: expected signals on the sphere [n, 2L, 2L-1, channels], got {in_words(domain)}; "
+            "sample them on its grid."
+        )
+    return OnRotations()
+
+
+@output_domain.register(SO3Conv)
+@output_domain.register(SO3Pool)
+def _(layer: Layer, domain: Domain) -> Domain:
+    if not isinstance(domain, OnRotations):
+        raise ValueError(f"{layer}: expected a feature map on SO(3), got {in_words(domain)}; put a LiftS2 before it.")
+    return "vectors" if isinstance(layer, SO3Pool) else domain
