@@ -1,21 +1,27 @@
 """Gram matrices of a network at infinite width."""
 
+import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 import jax
-import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
-from eqbook._checks import as_float, check_batch, check_same_features
+from eqbook._checks import as_float, check_batch, check_int, check_same_features
+from eqbook.grams import workers
+from eqbook.grams.methods.images import Images
+from eqbook.grams.methods.vectors import Vectors
+from eqbook.grams.plan import choose
+from eqbook.grams.store import Store, fingerprint
+from eqbook.grams.tiles import assemble
 from eqbook.kernels import pair_kernel
-from eqbook.kernels.recursion import pools
 from eqbook.layers import Sequential
 
 KINDS = ("nngp", "ntk")
-TILE_BYTES = 2**26  # what one tile of pairs of images may take; larger tiles leave the cache
+METHODS = ("auto", "literal")
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["nngp", "ntk"], meta_fields=[])
@@ -32,102 +38,98 @@ class Gram:
     ntk: Float[Array, "n1 n2"] | None = None
 
 
-@partial(jax.jit, static_argnames=("net", "kinds"))
-def _cross(net: Sequential, x1: Array, x2: Array, kinds: tuple[str, ...]) -> Gram:
-    rows = jax.vmap(lambda a, b: pair_kernel(net, a, b), in_axes=(None, 0))
-    k = jax.vmap(rows, in_axes=(0, None))(x1, x2)
-    return Gram(**{kind: getattr(k, kind) for kind in kinds})
-
-
-@partial(jax.jit, static_argnames=("net", "kinds"))
-def _diagonal(net: Sequential, x: Array, kinds: tuple[str, ...]) -> Gram:
-    k = jax.vmap(lambda a: pair_kernel(net, a, a))(x)
-    return Gram(**{kind: getattr(k, kind) for kind in kinds})
-
-
-@jax.jit
-def _mirror(full: Gram, diagonal: Gram) -> Gram:
-    def mend(matrix: Array, entries: Array) -> Array:
-        upper = jnp.triu(matrix, 1)
-        return upper + upper.T + jnp.diag(entries)
-
-    return jax.tree.map(mend, full, diagonal)
-
-
-def _symmetric(net: Sequential, x: Array, kinds: tuple[str, ...]) -> Gram:
-    # On the diagonal both inputs are one: the pair (x, x) evaluates the dual at exactly coinciding variances, where
-    # the product x x^T, rounded otherwise than |x|^2, would be off by the square root of the rounding.
-    # Three programs, not one: a compiler that sees the mirror computes both triangles, each rounded its own way.
-    return _mirror(_cross(net, x, x, kinds), _diagonal(net, x, kinds))
-
-
-@partial(jax.jit, static_argnames=("net", "kinds", "tile"))
-def _pairs(net: Sequential, x1: Array, x2: Array, i: Array, j: Array, kinds: tuple[str, ...], tile: int) -> Gram:
-    """Kernels of the pairs (i, j), `tile` of them at a time, each kind `[pairs]`."""
-
-    def one(pair: tuple[Array, Array]) -> Gram:
-        k = pair_kernel(net, x1[pair[0]], x2[pair[1]])
-        return Gram(**{kind: getattr(k, kind) for kind in kinds})
-
-    return jax.lax.map(one, (i, j), batch_size=tile)
-
-
-def _by_pairs(net: Sequential, x1: Array, x2: Array | None, kinds: tuple[str, ...]) -> Gram:
-    """Images: memory holds the kernels of one tile of pairs, not of all."""
-    n1, n2 = len(x1), len(x1 if x2 is None else x2)
-    i, j = np.triu_indices(n1) if x2 is None else map(np.ravel, np.indices((n1, n2)))
-    tile = max(1, min(len(i), TILE_BYTES // _bytes_per_pair(net, x1)))
-    flat = _pairs(net, x1, x1 if x2 is None else x2, jnp.asarray(i), jnp.asarray(j), kinds, tile)
-
-    def matrix(values: Array) -> Array:
-        filled = jnp.zeros((n1, n2), values.dtype).at[i, j].set(values)
-        return filled if x2 is not None else filled.at[j, i].set(values)
-
-    return jax.tree.map(matrix, flat)
-
-
-def _bytes_per_pair(net: Sequential, x: Array) -> int:
-    """Working memory of one pair: about eight arrays of its largest layout."""
-    pixels = x.shape[1] * x.shape[2]
-    return 8 * x.dtype.itemsize * (pixels**2 if pools(net) else pixels)
-
-
 def gram(
     net: Sequential,
     x1: Float[Array, "n1 ..."],
     x2: Float[Array, "n2 ..."] | None = None,
     kinds: Sequence[str] = KINDS,
+    *,
+    tile: int | None = None,
+    store: str | os.PathLike | None = None,
+    mesh: Mesh | None = None,
+    progress: bool = False,
+    method: str = "auto",
 ) -> Gram:
     r"""NNGP and NTK Gram matrices of a network at infinite width.
 
     $K_{ij} = K(x_i, x'_j)$ and $\Theta_{ij} = \Theta(x_i, x'_j)$; each output of the network has this kernel, and
     different outputs are independent. The dtype of the result is that of the inputs.
 
-    Where one input stands in both of two batches, rounding hides the coincidence, and a relu network's NTK is exact to
-    the square root of the rounding only. Give one batch where there is one.
+    The matrix is computed in tiles, those of a symmetric one once. Memory beyond the result is that of one tile.
+    Correlations within a few roundings of 1 count as 1: there the NTK of a relu network, whose derivative jumps, knows
+    the angle between two inputs to the square root of a rounding only.
 
     Args:
         net: the network.
-        x1: batch of vectors, `[n1, d]`, or of images, `[n1, h, w, channels]`.
+        x1: batch of vectors, `[n1, d]`, of images, `[n1, h, w, channels]`, or of signals on the sphere,
+            `[n1, 2L, 2L-1, channels]`.
         x2: second batch; `None` means `x1`, and the result is then exactly symmetric.
         kinds: which of `"nngp"`, `"ntk"` to return.
+        tile: inputs on each side of a tile; a size that suits the network if not given.
+        store: folder that keeps finished tiles. A run that was interrupted goes on from them.
+        mesh: devices that share each tile; if not given, one device, and all cores if it is a CPU.
+        progress: show a progress bar, with rate and time left, on a terminal.
+        method: `"auto"` for the fastest method that covers the network, `"literal"` for the recursion as it is written,
+            over all pairs of pixels or group elements: slow, and what the others are tested against.
 
     Returns:
         `Gram` with the matrices asked for, `[n1, n2]`.
 
     Raises:
-        ValueError: if a batch is empty, not finite or not a batch of vectors, if the two do not fit together, if a
-            layer cannot stand in its place, or if a kind is unknown.
+        ValueError: if a batch is empty, not finite or not a batch of vectors or images, if the two do not fit
+            together, if a layer cannot stand in its place (the message names it and its position), or if an option is
+            not of its kind.
 
     References:
         Lee, Bahri, Novak, Schoenholz, Pennington, Sohl-Dickstein, "Deep Neural Networks as Gaussian Processes", 2018,
         https://arxiv.org/abs/1711.00165
+        Arora, Du, Hu, Li, Salakhutdinov, Wang, "On Exact Computation with an Infinitely Wide Neural Net", 2019,
+        https://arxiv.org/abs/1904.11955
     """
     kinds = kinds if isinstance(kinds, str) or not isinstance(kinds, Iterable) else tuple(kinds)
+    _check_options(net, kinds, tile, mesh, method)
+    x1, x2 = _check_inputs(x1, x2)
+    plan = _plan(net, x1.shape[1:], x1.dtype.name, method)
+    ntk = "ntk" in kinds
+    tile = plan.tile if tile is None else tile
+
+    def compute(a: Array, b: Array | None) -> tuple[Array, ...]:
+        kernels = dict(zip(KINDS, plan.compute(a, b, ntk, mesh), strict=True))
+        return tuple(kernels[kind] for kind in kinds)
+
+    if workers.is_traced(x1, x2):
+        if store is not None:
+            raise ValueError("`store`: expected none inside jit or grad, where values are not known; leave it out.")
+        return Gram(**dict(zip(kinds, compute(x1, x2), strict=True)))
+    kept = None
+    if store is not None:
+        inputs = [np.asarray(x) for x in (x1, x2) if x is not None]
+        kept = Store(store, fingerprint(net, inputs, kinds=kinds, tile=tile, method=method))
+    return Gram(**dict(zip(kinds, assemble(compute, x1, x2, tile, kept, progress), strict=True)))
+
+
+@lru_cache(maxsize=256)
+def _plan(net: Sequential, shape: tuple[int, ...], dtype: str, method: str) -> Images | Vectors:
+    """The method for inputs of one shape. Errors of layers come from the literal recursion, traced and not run."""
+    example = jax.ShapeDtypeStruct(shape, dtype)
+    jax.eval_shape(lambda a, b: pair_kernel(net, a, b), example, example)
+    return choose(net, example, method)
+
+
+def _check_options(net: Sequential, kinds: object, tile: object, mesh: object, method: object) -> None:
     if not isinstance(kinds, tuple) or not kinds or not all(kind in KINDS for kind in kinds):
         raise ValueError(f"`kinds`: expected some of {KINDS}, got {kinds!r}.")
     if not isinstance(net, Sequential):
         raise ValueError(f"`net`: expected a Sequential, got {net!r}; write Sequential(...) around the layers.")
+    if tile is not None:
+        check_int("tile", tile, 1)
+    if mesh is not None and not isinstance(mesh, Mesh):
+        raise ValueError(f"`mesh`: expected a jax.sharding.Mesh, got {mesh!r}; make one with jax.make_mesh.")
+    if method not in METHODS:
+        raise ValueError(f"`method`: expected one of {METHODS}, got {method!r}.")
+
+
+def _check_inputs(x1: object, x2: object) -> tuple[Array, Array | None]:
     for name, x in (("x1", x1),) if x2 is None else (("x1", x1), ("x2", x2)):
         if np.ndim(x) not in (2, 4):
             raise ValueError(
@@ -135,9 +137,7 @@ def gram(
             )
         check_batch(name, x)
     x1 = as_float(x1)
-    if x2 is not None:
-        check_same_features("x1", x1, "x2", x2)
-        x2 = as_float(x2)
-    if x1.ndim == 4:
-        return _by_pairs(net, x1, x2, kinds)
-    return _symmetric(net, x1, kinds) if x2 is None else _cross(net, x1, x2, kinds)
+    if x2 is None:
+        return x1, None
+    check_same_features("x1", x1, "x2", x2)
+    return x1, as_float(x2)

@@ -1,0 +1,151 @@
+r"""Networks on images that end with `GlobalAvgPool`, without ever holding all pairs of pixels.
+
+A convolution moves both pixels together, $K'(t, t') = \frac{1}{|F|} \sum_{y \in F} K(t + y, t' + y)$, and every other
+layer acts on each pair of pixels alone: the displacement $\delta = t' - t$ never changes. For each of the $hw$
+displacements, taken modulo the sides of the image, the recursion is one of images `[h, w]`, run from the input to the
+output before the next displacement begins. A pair of inputs then takes $O(hw)$ memory where its pairs of pixels are
+$(hw)^2$. Pairs of inputs lie along the last axis, where a processor's vector units find them.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from eqbook.grams.methods.images import LANES
+from eqbook.grams.methods.program import Affine, Interval, Program
+from eqbook.grams.methods.steps import Field, Pair, Scales, Walk, add, at, variances
+from eqbook.kernels.spatial import window_sum
+from eqbook.layers import Conv
+
+FIELD = 2**15  # entries of one array of the recursion: 128 KiB in float32
+Features = tuple[Float[Array, "h w c n"], list[Scales]]
+
+
+def _variance_gather(step: Affine, variance: Field) -> Field:
+    """The mean over a filter's positions, on the grid of the image: 0 outside of the layer's output."""
+    if not isinstance(step.layer, Conv):
+        return variance
+    conv = step.layer
+    cut = tuple(slice(*interval) for interval in step.inside)
+    total = window_sum(variance[cut], conv.filter_shape, (1, 1), conv.padding, 1) / conv.fan
+    shrinks = conv.padding == "VALID"
+    starts = [start + (low if shrinks else 0) for (start, _), low in zip(step.inside, step.low, strict=True)]
+    sides = variance.shape[:2]
+    border = [(s, side - s - size) for s, side, size in zip(starts, sides, total.shape[:2], strict=True)]
+    return jnp.pad(total, [*border, (0, 0)])
+
+
+def _only(inside: tuple[Interval, Interval], scale: Field) -> Field:
+    """The scale inside of a rectangle of pixels, 0 elsewhere."""
+    cut = tuple(slice(*interval) for interval in inside)
+    return jnp.zeros_like(scale).at[cut].set(scale[cut])
+
+
+def _both_inside(side: int, shift: Int[Array, ""], step: int, inside: Interval) -> Bool[Array, " side"]:
+    """Whether the pixels `t + step` and `t' + step`, with `t' = t + shift` modulo the side, are inside, for each t."""
+    t = jnp.arange(side)
+    return jnp.all(jnp.stack([(u >= inside[0]) & (u < inside[1]) for u in (t + step, (t + shift) % side + step)]), 0)
+
+
+@dataclass(frozen=True)
+class Displacements:
+    """Kernels in front of the head for pairs of images, averaged over all pairs of pixels.
+
+    Attributes:
+        program: steps of the body, with their geometry.
+    """
+
+    program: Program
+    by_rows: ClassVar[bool] = False
+    width: ClassVar[int] = LANES
+    apart: ClassVar[bool] = False
+
+    def prepare(self, x: Float[Array, "n h w c"]) -> Features:
+        """Images with the batch axis last, and the scales of each pointwise step at each of their pixels."""
+        x = jnp.moveaxis(x, 0, -1)
+        _, scales = variances(self.program.steps, jnp.sum(x * x, 2) / x.shape[2], _variance_gather)
+        # Scales of 0 outside of a layer's output: what comes of such pixels is finite, and left out at the end.
+        grids = zip(scales, self.program.grids, strict=True)
+        return x, [tuple(_only(inside, scale) for scale in step) for step, inside in grids]
+
+    def pairs(self, one: Features, two: Features, true: Bool[Array, ""], ntk: bool, part: Any = None) -> Pair:
+        """NNGP and NTK, `[pairs]`, for features with the pairs along their last axis; terms are displacements."""
+        h, w, channels, pairs = one[0].shape
+        # Two copies side by side: a slice of them is the image, moved around the torus.
+        torus = jax.tree.map(lambda leaf: jnp.concatenate([jnp.concatenate([leaf, leaf], 0)] * 2, 1), two)
+        counts = [stop - start for start, stop in self.program.inside]
+
+        def collect(total: Pair, place: Int[Array, ""]) -> tuple[Pair, None]:
+            shift = place // w, place % w
+
+            def moved(leaf: Array) -> Array:
+                return jax.lax.dynamic_slice(leaf, (*shift, *[0] * (leaf.ndim - 2)), (h, w, *leaf.shape[2:]))
+
+            walk = Walk(
+                _pad,
+                lambda step, field: _gather(step, field, shift),
+                lambda index: (one[1][index], tuple(map(moved, torus[1][index]))),
+                ntk,
+                true,
+            )
+            start = jnp.sum(one[0] * moved(torus[0]), 2) / channels
+            pair = walk.run(self.program.steps, (start, None))
+            weights = [
+                _both_inside(side, by, 0, inside).astype(start.dtype)
+                for side, by, inside in zip((h, w), shift, self.program.inside, strict=True)
+            ]
+            full = self.program.inside == ((0, h), (0, w))
+
+            def pool(field: Field) -> Field:
+                return jnp.sum(field if full else field * weights[0][:, None, None] * weights[1][:, None], (0, 1))
+
+            return add(total, at(pair, pool)), None
+
+        zero = jnp.zeros(pairs, one[0].dtype)
+        total, _ = jax.lax.scan(collect, (zero, zero if ntk else None), jnp.arange(h * w) if part is None else part)
+        return at(total, lambda sums: sums / (counts[0] * counts[1]) ** 2)
+
+    def terms(self, shape: tuple[int, ...]) -> int:
+        """The number of displacements."""
+        return shape[0] * shape[1]
+
+    def lanes(self, shape: tuple[int, ...]) -> int:
+        """A field of one displacement fits the second-level cache several times."""
+        return max(1, FIELD // (shape[0] * shape[1]))
+
+
+def _pad(step: Affine, field: Field) -> Field:
+    """The field of one displacement with the border that the filter reaches."""
+    if not isinstance(step.layer, Conv):
+        return field
+    border = [*zip(step.low, step.high, strict=True), (0, 0)]
+    return jnp.pad(field, border, mode="wrap" if step.layer.padding == "CIRCULAR" else "constant")
+
+
+def _gather(step: Affine, padded: Field, shift: tuple[Int[Array, ""], Int[Array, ""]]) -> Field:
+    """The mean over a filter's positions of the field of one displacement."""
+    if not isinstance(step.layer, Conv):
+        return padded
+    h, w = (side - low - high for side, low, high in zip(padded.shape, step.low, step.high))
+
+    def weight(axis: int, offset: int) -> Array | None:
+        # A filter position counts where both pixels that it sees are inside. At the centre they always are, or the
+        # value is not used; inside an image that VALID shrinks, so they are too.
+        if offset == 0 or step.layer.padding != "SAME":
+            return None
+        inside = _both_inside((h, w)[axis], shift[axis], offset, step.inside[axis]).astype(padded.dtype)
+        return inside[:, None, None] if axis == 0 else inside[:, None]
+
+    def weighted(part: Field, by: Array | None) -> Field:
+        return part if by is None else part * by
+
+    def rows(column: int) -> Field:
+        cuts = range(step.low[0] + step.high[0] + 1)
+        parts = [weighted(padded[i : i + h, column : column + w], weight(0, i - step.low[0])) for i in cuts]
+        return sum(parts[1:], parts[0])
+
+    columns = [weighted(rows(j), weight(1, j - step.low[1])) for j in range(step.low[1] + step.high[1] + 1)]
+    return sum(columns[1:], columns[0]) * (1 / step.layer.fan)

@@ -1,0 +1,184 @@
+"""Gram matrices of images: which pairs of inputs are computed together, and on which core."""
+
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+from jaxtyping import Array, Bool, Float
+
+from eqbook.grams import workers
+from eqbook.grams.methods.head import finish, needs_variances
+from eqbook.grams.methods.steps import Pair, across, at
+from eqbook.layers import Layer
+
+LANES = 16  # entries that one vector instruction holds
+
+
+class Core(Protocol):
+    """Kernels in front of the head, for pairs along the last axis of the features.
+
+    Attributes:
+        by_rows: whether one input of the first batch meets a block of the second, or pairs are picked one by one.
+            Picking costs reads of both inputs for every pair, which matters where a pair itself is cheap.
+        width: pairs are taken in multiples of this.
+        apart: whether an input with itself is computed in another way, by `itself(one, true, ntk)`.
+    """
+
+    by_rows: bool
+    width: int
+    apart: bool
+
+    def prepare(self, x: Float[Array, "n ..."]) -> Any:
+        """What pairs need to know of each input; arrays with the batch axis last."""
+
+    def pairs(self, one: Any, two: Any, true: Bool[Array, ""], ntk: bool, part: Any = None) -> Pair:
+        """NNGP and NTK of the pairs, `[pairs]`. `part` picks some of the terms of a sum; all if not given."""
+
+    def terms(self, shape: tuple[int, ...]) -> int:
+        """Of how many terms the kernel of inputs `shape` is a sum that `pairs` can take in parts; 1 for none."""
+
+    def lanes(self, shape: tuple[int, ...]) -> int:
+        """How many pairs of inputs `shape` to take at a time."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """Items of work, `i` and `j` with one row for each.
+
+    Item k pairs the inputs `i[k]` and `j[k]`, both `[lanes]`, or the one input `i[k]`, `[1]`, with a block `j[k]`.
+    """
+
+    i: np.ndarray
+    j: np.ndarray
+
+
+def _pairs(n1: int, n2: int, symmetric: bool, lanes: int, width: int, count: int) -> Work:
+    i, j = np.triu_indices(n1) if symmetric else map(np.ravel, np.indices((n1, n2)))
+    return _picked(i, j, lanes, width, count)
+
+
+def _picked(i: np.ndarray, j: np.ndarray, lanes: int, width: int, count: int) -> Work:
+    lanes = min(lanes, -(-len(i) // count))
+    lanes = -(-lanes // width) * width
+    shape = (-(-len(i) // lanes), lanes)
+    return Work(np.resize(i, shape), np.resize(j, shape))  # the last item is filled by repetition
+
+
+def _rows(n1: int, n2: int, symmetric: bool, lanes: int) -> Work:
+    lanes = min(-(-lanes // LANES) * LANES, n2)
+    starts = np.minimum(np.arange(0, n2, lanes), n2 - lanes)  # the last block overlaps the one before
+    i, block = map(np.ravel, np.indices((n1, len(starts))))
+    if symmetric:
+        keep = starts[block] + lanes > i
+        i, block = i[keep], block[keep]
+    return Work(i[:, None], starts[block][:, None] + np.arange(lanes))
+
+
+@dataclass(frozen=True)
+class Images:
+    """Kernels of pairs, then the head.
+
+    Attributes:
+        core: what is in front of the head.
+        head: layers of plain numbers.
+        tile: inputs on each side of one tile.
+    """
+
+    core: Core
+    head: tuple[Layer, ...] = ()
+    tile: int = 64
+
+    def compute(self, x1: Array, x2: Array | None, ntk: bool, mesh: Mesh | None = None) -> Pair:
+        """NNGP and NTK, `[n1, n2]`; symmetric if `x2` is `None`."""
+        f1 = _prepare(self.core, x1)
+        f2 = f1 if x2 is None else _prepare(self.core, x2)
+        n1, n2 = len(x1), len(x1 if x2 is None else x2)
+        shape, count = x1.shape[1:], workers.count(mesh, f1, f2)
+        lanes = self.core.lanes(shape)
+        if self.core.by_rows:
+            work = _rows(n1, n2, x2 is None, lanes)
+        else:
+            work = _pairs(n1, n2, x2 is None, lanes, self.core.width, count)
+        pair = self.run(f1, f2, work, shape, ntk, mesh)
+        own1 = own2 = variances = None
+        if needs_variances(self.head) or (x2 is None and self.core.apart):
+            own1 = own2 = self.own(f1, n1, shape, ntk, mesh)
+        if needs_variances(self.head):
+            own2 = own2 if x2 is None else self.own(f2, n2, shape, False, mesh)
+            variances = own1[0][work.i], own2[0][work.j]
+        pair = at(finish(self.head, pair, variances), lambda values: _matrix(values, work, n1, n2, x2 is None))
+        if x2 is not None or not self.core.apart:
+            return pair
+        diagonal = finish(self.head, own1, (own1[0], own1[0]))
+        return tuple(None if k is None else jnp.fill_diagonal(k, d, inplace=False) for k, d in zip(pair, diagonal))
+
+    def own(self, features: Any, n: int, shape: tuple[int, ...], ntk: bool, mesh: Mesh | None) -> Pair:
+        """Kernels of each input with itself in front of the head, `[n]`."""
+        every = np.arange(n)
+        work = _picked(every, every, self.core.lanes(shape), self.core.width, workers.count(mesh, features))
+        pair = self.run(features, None if self.core.apart else features, work, shape, ntk, mesh)
+        return at(pair, lambda kernel: kernel.ravel()[:n])
+
+    def run(self, f1: Any, f2: Any, work: Work, shape: tuple[int, ...], ntk: bool, mesh: Mesh | None) -> Pair:
+        """Kernels in front of the head for all items, `[items, lanes]`, on all cores or devices."""
+        count, items, true = workers.count(mesh, f1, f2), len(work.i), jnp.asarray(True)
+        by_rows = work.i.shape != work.j.shape
+        if mesh is not None:
+            i, j = (jnp.asarray(np.resize(k, (-(-items // count) * count, k.shape[1]))) for k in (work.i, work.j))
+            pair = workers.sharded(_items, (self.core, ntk, by_rows), mesh, 3)(f1, f2, true, i, j)
+            return at(pair, lambda kernel: kernel[:items])
+        run = partial(_jitted(workers.is_traced(f1, f2)), self.core, ntk, by_rows, f1, f2, true)
+        terms = self.core.terms(shape)
+        if items < count and terms % count == 0:  # few pairs: the cores share the terms of each sum
+            parts = np.arange(terms).reshape(count, -1)
+            return at(across(workers.run(run, [(work.i, work.j, part) for part in parts])), sum)
+        shares = np.array_split(np.arange(items), min(count, items))
+        return at(across(workers.run(run, [(work.i[s], work.j[s]) for s in shares])), jnp.concatenate)
+
+
+def _matrix(values: Float[Array, "items lanes"], work: Work, n1: int, n2: int, symmetric: bool) -> Array:
+    filled = jnp.zeros((n1, n2), values.dtype).at[work.i, work.j].set(values)
+    return jnp.triu(filled) + jnp.triu(filled, 1).T if symmetric else filled
+
+
+@partial(jax.jit, static_argnums=0)
+def _prepare(core: Core, x: Array) -> Any:
+    return core.prepare(x)
+
+
+def _items(
+    core: Core,
+    ntk: bool,
+    by_rows: bool,
+    f1: Any,
+    f2: Any | None,
+    true: Array,
+    i: Array,
+    j: Array,
+    part: Array | None = None,
+) -> Pair:
+    """Kernels of the pairs of each item, one item after the other; of inputs with themselves if `f2` is `None`."""
+
+    def pick(features: Any, index: Array) -> Any:
+        if by_rows:
+            size = index.shape[0]
+            return jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, index[0], size, -1), features)
+        return jax.tree.map(lambda leaf: jnp.take(leaf, index, -1), features)
+
+    def kernels(item: tuple[Array, Array]) -> Pair:
+        if f2 is None:
+            return core.itself(pick(f1, item[0]), true, ntk)
+        return core.pairs(pick(f1, item[0]), pick(f2, item[1]), true, ntk, part)
+
+    return jax.lax.map(kernels, (i, j))
+
+
+@cache
+def _jitted(traced: bool) -> Any:
+    # Compiler options belong to the outermost jit.
+    options = None if traced else workers.compiler_options()
+    return jax.jit(_items, static_argnums=(0, 1, 2), compiler_options=options)

@@ -1,0 +1,57 @@
+"""Networks on images that end with `Flatten`: a pixel of one input meets the same pixel of the other, and no more."""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float
+
+from eqbook.grams.methods.displacements import FIELD
+from eqbook.grams.methods.images import LANES
+from eqbook.grams.methods.program import Affine, Program
+from eqbook.grams.methods.steps import Field, Pair, Scales, Walk, at, variances
+from eqbook.kernels.spatial import window_sum
+from eqbook.layers import Conv
+
+Features = tuple[Float[Array, "h w c n"], list[Scales]]
+
+
+def _gather(step: Affine, field: Field) -> Field:
+    if not isinstance(step.layer, Conv):
+        return field
+    conv = step.layer
+    return window_sum(field, conv.filter_shape, conv.strides, conv.padding, 1) / conv.fan
+
+
+@dataclass(frozen=True)
+class Pixels:
+    """Kernels in front of the head for pairs of images, summed over equal pixels.
+
+    Attributes:
+        program: steps of the body.
+    """
+
+    program: Program
+    by_rows: ClassVar[bool] = True
+    width: ClassVar[int] = LANES
+    apart: ClassVar[bool] = False
+
+    def prepare(self, x: Float[Array, "n h w c"]) -> Features:
+        """Images with the batch axis last, where vector units want it, and their scales."""
+        x = jnp.moveaxis(x, 0, -1)
+        return x, variances(self.program.steps, jnp.sum(x * x, 2) / x.shape[2], _gather)[1]
+
+    def pairs(self, one: Features, two: Features, true: Bool[Array, ""], ntk: bool, part: None = None) -> Pair:
+        """NNGP and NTK, `[pairs]`, for features with the pairs along their last axis."""
+        (x1, s1), (x2, s2) = one, two
+        walk = Walk(lambda step, field: field, _gather, lambda index: (s1[index], s2[index]), ntk, true)
+        pair = walk.run(self.program.steps, (jnp.sum(x1 * x2, 2) / x1.shape[2], None))
+        return at(pair, lambda field: jnp.mean(field, (0, 1)))
+
+    def terms(self, shape: tuple[int, ...]) -> int:
+        """Pixels are not summed in parts."""
+        return 1
+
+    def lanes(self, shape: tuple[int, ...]) -> int:
+        """One array of the recursion fits the second-level cache several times."""
+        return max(1, FIELD // (shape[0] * shape[1]))

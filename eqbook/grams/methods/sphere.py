@@ -1,0 +1,79 @@
+r"""Networks on the sphere and on SO(3), by the reduction of `eqbook.kernels.so3`.
+
+The kernel of a pair is a function of the relative rotation: one matrix product gives the correlation of many pairs at
+all rotations of a quadrature rule, every layer acts on it point by point, and pooling is a weighted mean. One input
+with itself has a rule of its own (see `identity_points`), on which its kernel is smooth.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float
+
+from eqbook.grams.methods.images import LANES
+from eqbook.grams.methods.program import Affine, Program
+from eqbook.grams.methods.steps import Field, Pair, Scales, Walk, at, variances
+from eqbook.kernels.so3 import identity_rule, rotation_rule, sphere_coefficients
+
+Features = tuple[Float[Array, "coefficients channels n"], list[Scales]]
+ENTRIES = 2**18  # of one array of the recursion: 1 MiB in float32, so that matrix products are large
+
+
+def _same(step: Affine, field: Field) -> Field:
+    return field
+
+
+@dataclass(frozen=True)
+class Sphere:
+    """Kernels in front of the head for pairs of signals on the sphere, averaged over rotations.
+
+    Attributes:
+        program: steps of the body, with a dense layer in place of each layer on the sphere or on SO(3).
+        bandwidth: degrees of the signals that are kept.
+        size: of the quadrature rule.
+    """
+
+    program: Program
+    bandwidth: int
+    size: int
+    by_rows: ClassVar[bool] = True
+    width: ClassVar[int] = LANES
+    apart: ClassVar[bool] = True
+
+    def prepare(self, x: Float[Array, "n rows columns channels"]) -> Features:
+        """Coefficients with the batch axis last, and the scales of the constant variances."""
+        f = jnp.moveaxis(sphere_coefficients(x, self.bandwidth), 0, -1)
+        norm = jnp.sum(f * f, (0, 1)) / (4 * np.pi * f.shape[1])
+        return f, variances(self.program.steps, norm, _same)[1]
+
+    def pairs(self, one: Features, two: Features, true: Bool[Array, ""], ntk: bool, part: None = None) -> Pair:
+        """NNGP and NTK, `[pairs]`, for features with the pairs along their last axis."""
+        return self._pairs(one, two, true, ntk, rotation_rule(self.bandwidth, self.size))
+
+    def itself(self, one: Features, true: Bool[Array, ""], ntk: bool) -> Pair:
+        """NNGP and NTK of each input with itself, `[pairs]`."""
+        return self._pairs(one, one, true, ntk, identity_rule(self.bandwidth, self.size))
+
+    def _pairs(self, one: Features, two: Features, true: Array, ntk: bool, rule: tuple) -> Pair:
+        (f1, s1), (f2, s2) = one, two
+        table, weights = (jnp.asarray(array, f1.dtype) for array in rule)
+        blocks = []
+        for degree in range(self.bandwidth):
+            rows = slice(degree**2, (degree + 1) ** 2)
+            product = jnp.sum(f1[rows, None] * f2[None, rows], 2)  # [2l+1, 2l+1, pairs]
+            blocks.append(product.reshape(-1, product.shape[-1]))
+        features = jnp.concatenate(blocks) / (4 * np.pi * f1.shape[1])
+        start = jnp.matmul(table.T, features, precision="highest")  # [rotations, pairs]
+        walk = Walk(_same, _same, lambda index: (s1[index], s2[index]), ntk, true)
+        pair = walk.run(self.program.steps, (start, None))
+        return at(pair, lambda field: jnp.matmul(weights, field, precision="highest"))
+
+    def terms(self, shape: tuple[int, ...]) -> int:
+        """The kernel is taken whole."""
+        return 1
+
+    def lanes(self, shape: tuple[int, ...]) -> int:
+        """One array of the recursion fits the second-level cache."""
+        return max(1, ENTRIES // len(rotation_rule(self.bandwidth, self.size)[1]))

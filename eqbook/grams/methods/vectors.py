@@ -1,0 +1,188 @@
+r"""Fully connected networks: blocks of a Gram matrix from one matrix product and arithmetic on its entries.
+
+The recursion carries the gap $e = \sqrt{ab} - K$ of each pair in place of $K$. Where two inputs nearly coincide, $e$
+comes from their difference, and a relu network's NTK is exact to rounding there as well.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh
+from jaxtyping import Array, Float
+
+from eqbook.grams import workers
+from eqbook.grams.methods.steps import Pair, across, at
+from eqbook.kernels.correlation import SNAP, rule
+from eqbook.kernels.duals import safe_sqrt
+from eqbook.kernels.gap import relu_gap
+from eqbook.layers import Dense, Flatten, Layer, LayerNorm, Relu, Residual, Sequential
+
+SHARED = 128  # rows from which a block is worth sharing among cores
+NEAR = 1e-3  # below this ratio of gap to variance, about 2.5 degrees, the product of two inputs loses digits
+
+
+class State(NamedTuple):
+    """Kernels of a block: roots of the variances `[n1, 1]`, `[1, n2]`, and for each pair the gap and the NTK."""
+
+    root1: Float[Array, "n1 1"]
+    root2: Float[Array, "1 n2"]
+    gap: Float[Array, "n1 n2"]
+    ntk: Float[Array, "n1 n2"] | None
+
+    @property
+    def scale(self) -> Array:
+        """The largest possible covariance of each pair."""
+        return self.root1 * self.root2
+
+    @property
+    def nngp(self) -> Array:
+        """The covariance of each pair."""
+        return self.scale - self.gap
+
+
+def _start(x1: Array, x2: Array, same: Array) -> State:
+    """The inputs' own kernels; pairs marked `same` are one input twice."""
+    root1, root2 = (jnp.sqrt(jnp.mean(x * x, -1)) for x in (x1, x2))
+    scale = root1[:, None] * root2
+    gap = scale - jnp.matmul(x1, x2.T, precision="highest") / x1.shape[1]
+    gap = jnp.where(same, 0, jnp.maximum(gap, 0))
+    near = ~same & (gap < NEAR * scale)
+
+    def exact(row: tuple[Array, ...]) -> Array:
+        # sqrt(ab) - c = (|x - y|^2 / d - (sqrt a - sqrt b)^2) / 2
+        x, root, old, close = row
+
+        def differences() -> Array:
+            return jnp.maximum(jnp.mean((x - x2) ** 2, -1) - (root - root2) ** 2, 0) / 2
+
+        return jnp.where(close, jax.lax.cond(close.any(), differences, lambda: old), old)
+
+    gap = jax.lax.cond(near.any(), lambda: jax.lax.map(exact, (x1, root1, gap, near)), lambda: gap)
+    return State(root1[:, None], root2[None, :], gap, None)
+
+
+def _dense(layer: Dense, k: State, ntk: bool) -> State:
+    W2, b2 = layer.W_std**2, layer.b_std**2
+    root1, root2 = (jnp.sqrt(W2 * root * root + b2) for root in (k.root1, k.root2))
+    inner, outer = W2 * k.scale + b2, root1 * root2
+    # outer - inner, as a difference of squares over the sum; both are 0 for a layer that makes 0 of everything
+    sum_ = outer + inner
+    lag = W2 * b2 * (k.root1 - k.root2) ** 2 / jnp.where(sum_ > 0, sum_, 1) if b2 else 0
+    made = State(root1, root2, W2 * k.gap + lag, None)
+    if not ntk:
+        return made
+    return made._replace(ntk=made.nngp if k.ntk is None else made.nngp + W2 * k.ntk)
+
+
+def _relu(k: State) -> State:
+    positive = k.scale > 0
+    # A constant 0 is orthogonal to everything, itself included.
+    ratio = jnp.where(positive, k.gap / jnp.where(positive, k.scale, 1), 1)
+    gap, derivative = relu_gap(ratio)
+    half = 0.5**0.5
+    return State(half * k.root1, half * k.root2, k.scale * gap, None if k.ntk is None else k.ntk * derivative)
+
+
+def _norm(k: State) -> State:
+    def inverse(root: Array) -> Array:
+        return jnp.where(root > 0, 1 / jnp.where(root > 0, root, 1), 0)
+
+    one, two = inverse(k.root1), inverse(k.root2)
+    return State(one * k.root1, two * k.root2, one * two * k.gap, None if k.ntk is None else one * two * k.ntk)
+
+
+def _other(layer: Layer, k: State) -> State:
+    made = rule(layer)
+    one, two = (made.scales(root * root) for root in (k.root1, k.root2))
+    nngp, derivative = made.dual(one, two, k.nngp)
+    root1, root2 = (safe_sqrt(made.variance(root * root)) for root in (k.root1, k.root2))
+    scale = root1 * root2
+    gap = scale - nngp
+    gap = jnp.where(gap <= SNAP / 2 * jnp.finfo(gap.dtype).eps * scale, 0, gap)
+    return State(root1, root2, gap, None if k.ntk is None else k.ntk * derivative)
+
+
+def _sum(one: State, two: State) -> State:
+    root1, root2 = (jnp.sqrt(a * a + b * b) for a, b in ((one.root1, two.root1), (one.root2, two.root2)))
+    scale = root1 * root2
+    total = scale + one.scale + two.scale
+    lag = (one.root1 * two.root2 - two.root1 * one.root2) ** 2 / jnp.where(total > 0, total, 1)
+    ntk = two.ntk if one.ntk is None else one.ntk if two.ntk is None else one.ntk + two.ntk
+    return State(root1, root2, one.gap + two.gap + lag, ntk)
+
+
+def _run(layers: Sequence[Layer], k: State, ntk: bool) -> State:
+    for layer in layers:
+        if isinstance(layer, Dense):
+            k = _dense(layer, k, ntk)
+        elif isinstance(layer, Relu):
+            k = _relu(k)
+        elif isinstance(layer, LayerNorm):
+            k = _norm(k)
+        elif isinstance(layer, Sequential):
+            k = _run(layer.layers, k, ntk)
+        elif isinstance(layer, Residual):
+            k = _sum(k, _run(layer.branch.layers, k, ntk))
+        elif not isinstance(layer, Flatten):
+            k = _other(layer, k)
+    return k
+
+
+def covered(layers: Sequence[Layer]) -> bool:
+    """Whether these are layers of a fully connected network."""
+    inner = [layer.branch if isinstance(layer, Residual) else layer for layer in layers]
+    return all(
+        covered(layer.layers) if isinstance(layer, Sequential) else isinstance(layer, Dense | Flatten) or rule(layer)
+        for layer in inner
+    )
+
+
+def _block(layers: tuple[Layer, ...], ntk: bool, symmetric: bool, x2: Array, x1: Array, rows: Array) -> Pair:
+    same = rows[:, None] == jnp.arange(len(x2)) if symmetric else jnp.zeros((len(x1), len(x2)), bool)
+    k = _run(layers, _start(x1, x2, same), ntk)
+    return k.nngp, jnp.zeros_like(k.gap) if ntk and k.ntk is None else k.ntk
+
+
+_jitted = jax.jit(_block, static_argnums=(0, 1, 2))
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """Kernels of vectors.
+
+    Attributes:
+        layers: the network.
+        tile: inputs on each side of one tile.
+    """
+
+    layers: tuple[Layer, ...]
+    tile: int = 512
+
+    def compute(self, x1: Array, x2: Array | None, ntk: bool, mesh: Mesh | None = None) -> Pair:
+        """NNGP and NTK, `[n1, n2]`; symmetric if `x2` is `None`."""
+        symmetric, other, rows = x2 is None, x1 if x2 is None else x2, jnp.arange(len(x1))
+        if mesh is not None:
+            padded = [jnp.resize(a, (-(-len(a) // mesh.size) * mesh.size, *a.shape[1:])) for a in (x1, rows)]
+            block = workers.sharded(_block, (self.layers, ntk, symmetric), mesh, 1)
+            pair = at(block(other, *padded), lambda kernel: kernel[: len(x1)])
+        else:
+            count = workers.count(mesh, x1, other) if len(x1) >= SHARED else 1
+            size = -(-len(x1) // count)
+            starts = [min(k * size, len(x1) - size) for k in range(count)]  # the last part overlaps the one before
+            parts = workers.run(
+                partial(_jitted, self.layers, ntk, symmetric, other),
+                [(x1[start : start + size], rows[start : start + size]) for start in starts],
+            )
+            new = [k * size - start for k, start in enumerate(starts)]
+            pair = at(across(parts), lambda kernels: jnp.concatenate([k[n:] for k, n in zip(kernels, new)]))
+        return at(pair, _mirror) if symmetric else pair
+
+
+@jax.jit
+def _mirror(kernel: Array) -> Array:
+    # Rounding differs above and below the diagonal; the upper triangle stands for both.
+    return jnp.triu(kernel) + jnp.triu(kernel, 1).T

@@ -1,0 +1,123 @@
+"""Which method computes the Gram matrix of a network."""
+
+from collections.abc import Sequence
+from math import prod
+
+import jax
+import jax.numpy as jnp
+
+from eqbook.grams.methods.displacements import Displacements
+from eqbook.grams.methods.images import Images
+from eqbook.grams.methods.literal import Literal
+from eqbook.grams.methods.orbits import Orbit, without_group
+from eqbook.grams.methods.pixels import Pixels
+from eqbook.grams.methods.points import Points
+from eqbook.grams.methods.program import build
+from eqbook.grams.methods.sphere import Sphere
+from eqbook.grams.methods.vectors import Vectors, covered
+from eqbook.kernels import pair_kernel
+from eqbook.kernels.so3 import kept_bandwidth, quadrature_size
+from eqbook.layers import (
+    Dense,
+    Flatten,
+    GlobalAvgPool,
+    GroupPool,
+    Layer,
+    Lift,
+    LiftS2,
+    Residual,
+    Sequential,
+    SO3Conv,
+    SO3Pool,
+)
+
+FAST = ("float32", "float64")  # dtypes that the fast methods have polynomials for
+
+
+def flat(layers: Sequence[Layer]) -> tuple[Layer, ...]:
+    """The layers of nested `Sequential`s in one row."""
+    return tuple(
+        inner for layer in layers for inner in (flat(layer.layers) if isinstance(layer, Sequential) else (layer,))
+    )
+
+
+def split(layers: Sequence[Layer], ends: type | tuple[type, ...]) -> tuple[tuple, Layer, tuple] | None:
+    """Layers in front of the first of a type, that layer, and the layers behind it; `None` if there is none."""
+    for place, layer in enumerate(layers):
+        if isinstance(layer, ends):
+            return layers[:place], layer, layers[place + 1 :]
+    return None
+
+
+def choose(net: Sequential, example: jax.ShapeDtypeStruct, method: str) -> Images | Vectors:
+    """The method for a network and inputs like `example`.
+
+    Args:
+        net: the network, already known to take such inputs.
+        example: shape and dtype of one input.
+        method: `"auto"` or `"literal"`.
+    """
+    layers = flat(net.layers)
+    fast = None
+    if method == "auto" and example.dtype in FAST:
+        fast = _vectors(layers) if example.ndim == 1 else _images(layers, example.shape)
+    return fast or Images(Literal(net, _bytes_per_pair(net, example)))
+
+
+def _vectors(layers: tuple[Layer, ...]) -> Images | Vectors | None:
+    if covered(layers):
+        return Vectors(layers)
+    parts = split(layers, GroupPool)
+    if parts is None or not isinstance(layers[0], Lift):
+        return None
+    body, _, head = parts
+    plain = without_group(body)
+    program = None if plain is None else build(plain, (), strided=True)
+    return None if program is None else Images(Orbit(Points(program), body[0].action), head)
+
+
+def _images(layers: tuple[Layer, ...], shape: tuple[int, ...]) -> Images | None:
+    parts = split(layers, (Flatten, GlobalAvgPool, GroupPool, SO3Pool))
+    if parts is None:
+        return None
+    body, end, head = parts
+    if isinstance(end, SO3Pool):
+        return _sphere(body, head, shape)
+    if isinstance(end, GroupPool):
+        plain = without_group(body)
+        program = None if plain is None else build(plain, shape[:2])
+        return None if program is None else Images(Orbit(Displacements(program), body[0].action), head)
+    program = build(body, shape[:2], strided=isinstance(end, Flatten))
+    if program is None:
+        return None
+    core = Pixels(program) if isinstance(end, Flatten) else Displacements(program)
+    return Images(core, tuple(layer for layer in head if not isinstance(layer, Flatten)))
+
+
+def _sphere(body: tuple[Layer, ...], head: tuple[Layer, ...], shape: tuple[int, ...]) -> Images | None:
+    lift = body[0]
+    plain = _without_rotations(body)
+    bandwidth = kept_bandwidth(lift.bandwidth, shape[0] // 2)
+    program = build(plain, (), strided=True)
+    if program is None:
+        return None
+    return Images(Sphere(program, bandwidth, quadrature_size(lift.quadrature, bandwidth)), head)
+
+
+def _without_rotations(layers: Sequence[Layer]) -> tuple[Layer, ...]:
+    """A dense layer in place of each layer on the sphere or on SO(3): what it does to a function of one rotation."""
+    return tuple(
+        Dense(layer.channels, layer.W_std, layer.b_std)
+        if isinstance(layer, LiftS2 | SO3Conv)
+        else Residual(*_without_rotations(layer.branch.layers))
+        if isinstance(layer, Residual)
+        else layer
+        for layer in layers
+    )
+
+
+def _bytes_per_pair(net: Sequential, example: jax.ShapeDtypeStruct) -> int:
+    """Working memory of one pair in the literal recursion: about eight arrays of its largest layout."""
+    trace = jax.make_jaxpr(lambda x: pair_kernel(net, x, x))(example)
+    largest = max(prod(out.aval.shape) for equation in trace.eqns for out in equation.outvars)
+    return 8 * jnp.dtype(example.dtype).itemsize * largest

@@ -1,0 +1,84 @@
+"""A tile's work on the devices at hand: all of a mesh, or all cores of the processor."""
+
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache, partial
+from typing import Any
+
+import jax
+from jax.sharding import Mesh, PartitionSpec
+
+
+@cache
+def cores() -> int:
+    """Threads that may compute at the same time: the cores of a CPU, one for any other device."""
+    if jax.default_backend() != "cpu":
+        return 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(cores(), thread_name_prefix="eqbook")
+
+
+def run(function: Callable, jobs: Sequence[tuple]) -> list[Any]:
+    """`[function(*job) for job in jobs]`, one job on each core at a time; a loop of small steps leaves cores idle."""
+    if len(jobs) == 1:
+        return [function(*jobs[0])]
+    x64 = jax.config.jax_enable_x64
+
+    def one(job: tuple) -> Any:
+        with jax.enable_x64(x64):  # a context in the caller's thread does not reach this one
+            return jax.block_until_ready(function(*job))
+
+    return list(_pool().map(one, jobs))
+
+
+@cache
+def compiler_options() -> dict[str, Any] | None:
+    """Options for the CPU compiler; `None` where it does not know them.
+
+    XLA uses vectors of 256 bits on processors that have 512: long loops of plain arithmetic gain from the full width.
+    """
+    if jax.default_backend() != "cpu":
+        return None
+    options = {"xla_cpu_prefer_vector_width": 512}
+    try:
+        jax.jit(lambda x: x + 1, compiler_options=options)(0)
+    except Exception:  # noqa: BLE001 - an option that this compiler does not know is not an error of the user's
+        return None
+    return options
+
+
+@cache
+def sharded(function: Callable, static: tuple, mesh: Mesh, replicated: int) -> Callable:
+    """`function(*static, ...)` jitted over a mesh, its result split along the first axis.
+
+    Args:
+        function: what each device computes.
+        static: its first arguments.
+        mesh: the devices.
+        replicated: how many of the other arguments are whole on each device; the rest is split along the first axis.
+    """
+    split = PartitionSpec(mesh.axis_names)
+
+    def call(*args: Any) -> Any:
+        specs = tuple(PartitionSpec() if k < replicated else split for k in range(len(args)))
+        local = partial(function, *static)
+        return jax.shard_map(local, mesh=mesh, in_specs=specs, out_specs=split, check_vma=False)(*args)
+
+    return jax.jit(call)
+
+
+def is_traced(*arrays: Any) -> bool:
+    """Whether one of the arrays is abstract: inside `jit` or `grad` nothing can be looked at or run on threads."""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arrays))
+
+
+def count(mesh: Mesh | None, *arrays: Any) -> int:
+    """How many workers share a tile: the devices of a mesh, else the cores, else one inside `jit`."""
+    if mesh is not None:
+        return mesh.size
+    return 1 if is_traced(*arrays) else cores()
