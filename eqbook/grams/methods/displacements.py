@@ -7,6 +7,7 @@ output before the next displacement begins. A pair of inputs then takes $O(hw)$ 
 $(hw)^2$. Pairs of inputs lie along the last axis, where a processor's vector units find them.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -44,10 +45,19 @@ def _only(inside: tuple[Interval, Interval], scale: Field) -> Field:
     return jnp.zeros_like(scale).at[cut].set(scale[cut])
 
 
-def _both_inside(side: int, shift: Int[Array, ""], step: int, inside: Interval) -> Bool[Array, " side"]:
-    """Whether the pixels `t + step` and `t' + step`, with `t' = t + shift` modulo the side, are inside, for each t."""
-    t = jnp.arange(side)
-    return jnp.all(jnp.stack([(u >= inside[0]) & (u < inside[1]) for u in (t + step, (t + shift) % side + step)]), 0)
+def _copies(pairs: int, h: int, w: int) -> int:
+    """How many displacements to take side by side: a divisor of the width that fills a field."""
+    return max(k for k in range(1, w + 1) if w % k == 0 and (k == 1 or k * pairs * h * w <= 2 * FIELD))
+
+
+def _weight(
+    sides: tuple[int, int], shift: tuple[Int[Array, ""], Int[Array, "*lanes"]], axis: int, step: int, inside: Interval
+) -> Bool[Array, "h_or_1 w_or_1 lanes_or_1"]:
+    """Whether the pixels `t + step` and `t' + step` are inside, with `t' = t + shift` modulo the side, for each t."""
+    t = jnp.arange(sides[axis])[:, None]
+    both = [(u >= inside[0]) & (u < inside[1]) for u in (t + step, (t + shift[axis]) % sides[axis] + step)]
+    weight = both[0] & both[1]  # [side, lanes or 1]
+    return weight[:, None] if axis == 0 else weight[None]
 
 
 @dataclass(frozen=True)
@@ -74,15 +84,21 @@ class Displacements:
     def pairs(self, one: Features, two: Features, true: Bool[Array, ""], ntk: bool, part: Any = None) -> Pair:
         """NNGP and NTK, `[pairs]`, for features with the pairs along their last axis; terms are displacements."""
         h, w, channels, pairs = one[0].shape
-        # Two copies side by side: a slice of them is the image, moved around the torus.
+        copies = _copies(pairs, h, w)
+        one = jax.tree.map(lambda leaf: jnp.concatenate([leaf] * copies, -1), one)
+        # Few pairs leave vector units idle: neighbouring displacements then lie side by side with the pairs.
+        two = jax.tree.map(lambda leaf: jnp.concatenate([jnp.roll(leaf, -step, 1) for step in range(copies)], -1), two)
+        aside = jnp.repeat(jnp.arange(copies), pairs) if copies > 1 else 0
+        # Two copies in each direction: a slice of them is the image, moved around the torus.
         torus = jax.tree.map(lambda leaf: jnp.concatenate([jnp.concatenate([leaf, leaf], 0)] * 2, 1), two)
-        counts = [stop - start for start, stop in self.program.inside]
+        full = self.program.inside == ((0, h), (0, w))
 
         def collect(total: Pair, place: Int[Array, ""]) -> tuple[Pair, None]:
-            shift = place // w, place % w
+            corner = place // (w // copies), place % (w // copies) * copies
+            shift = corner[0], corner[1] + aside
 
             def moved(leaf: Array) -> Array:
-                return jax.lax.dynamic_slice(leaf, (*shift, *[0] * (leaf.ndim - 2)), (h, w, *leaf.shape[2:]))
+                return jax.lax.dynamic_slice(leaf, (*corner, *[0] * (leaf.ndim - 2)), (h, w, *leaf.shape[2:]))
 
             walk = Walk(
                 _pad,
@@ -91,26 +107,25 @@ class Displacements:
                 ntk,
                 true,
             )
-            start = jnp.sum(one[0] * moved(torus[0]), 2) / channels
-            pair = walk.run(self.program.steps, (start, None))
-            weights = [
-                _both_inside(side, by, 0, inside).astype(start.dtype)
-                for side, by, inside in zip((h, w), shift, self.program.inside, strict=True)
-            ]
-            full = self.program.inside == ((0, h), (0, w))
+            pair = walk.run(self.program.steps, (jnp.sum(one[0] * moved(torus[0]), 2) / channels, None))
 
             def pool(field: Field) -> Field:
-                return jnp.sum(field if full else field * weights[0][:, None, None] * weights[1][:, None], (0, 1))
+                if not full:
+                    for axis in (0, 1):
+                        field = field * _weight((h, w), shift, axis, 0, self.program.inside[axis]).astype(field.dtype)
+                return jnp.sum(field, (0, 1)).reshape(copies, pairs).sum(0)
 
             return add(total, at(pair, pool)), None
 
         zero = jnp.zeros(pairs, one[0].dtype)
-        total, _ = jax.lax.scan(collect, (zero, zero if ntk else None), jnp.arange(h * w) if part is None else part)
-        return at(total, lambda sums: sums / (counts[0] * counts[1]) ** 2)
+        places = jnp.arange(h * w // copies) if part is None else part
+        total, _ = jax.lax.scan(collect, (zero, zero if ntk else None), places)
+        count = math.prod(stop - start for start, stop in self.program.inside)
+        return at(total, lambda sums: sums / count**2)
 
-    def terms(self, shape: tuple[int, ...]) -> int:
-        """The number of displacements."""
-        return shape[0] * shape[1]
+    def terms(self, shape: tuple[int, ...], pairs: int) -> int:
+        """The number of displacements, or of groups of them where pairs are few."""
+        return shape[0] * shape[1] // _copies(pairs, *shape[:2])
 
     def lanes(self, shape: tuple[int, ...]) -> int:
         """A field of one displacement fits the second-level cache several times."""
@@ -136,8 +151,7 @@ def _gather(step: Affine, padded: Field, shift: tuple[Int[Array, ""], Int[Array,
         # value is not used; inside an image that VALID shrinks, so they are too.
         if offset == 0 or step.layer.padding != "SAME":
             return None
-        inside = _both_inside((h, w)[axis], shift[axis], offset, step.inside[axis]).astype(padded.dtype)
-        return inside[:, None, None] if axis == 0 else inside[:, None]
+        return _weight((h, w), shift, axis, offset, step.inside[axis]).astype(padded.dtype)
 
     def weighted(part: Field, by: Array | None) -> Field:
         return part if by is None else part * by

@@ -15,7 +15,7 @@ from eqbook.grams.methods.head import finish, needs_variances
 from eqbook.grams.methods.steps import Pair, across, at
 from eqbook.layers import Layer
 
-LANES = 16  # entries that one vector instruction holds
+LANES = 32  # entries of two vector instructions: fewer leave registers idle
 
 
 class Core(Protocol):
@@ -38,8 +38,8 @@ class Core(Protocol):
     def pairs(self, one: Any, two: Any, true: Bool[Array, ""], ntk: bool, part: Any = None) -> Pair:
         """NNGP and NTK of the pairs, `[pairs]`. `part` picks some of the terms of a sum; all if not given."""
 
-    def terms(self, shape: tuple[int, ...]) -> int:
-        """Of how many terms the kernel of inputs `shape` is a sum that `pairs` can take in parts; 1 for none."""
+    def terms(self, shape: tuple[int, ...], pairs: int) -> int:
+        """Of how many terms that many kernels of inputs `shape` are sums that can be taken in parts; 1 for none."""
 
     def lanes(self, shape: tuple[int, ...]) -> int:
         """How many pairs of inputs `shape` to take at a time."""
@@ -63,7 +63,8 @@ def _pairs(n1: int, n2: int, symmetric: bool, lanes: int, width: int, count: int
 
 def _picked(i: np.ndarray, j: np.ndarray, lanes: int, width: int, count: int) -> Work:
     lanes = min(lanes, -(-len(i) // count))
-    lanes = -(-lanes // width) * width
+    if lanes > width:  # fewer are left as they are
+        lanes = -(-lanes // width) * width
     shape = (-(-len(i) // lanes), lanes)
     return Work(np.resize(i, shape), np.resize(j, shape))  # the last item is filled by repetition
 
@@ -132,7 +133,7 @@ class Images:
             pair = workers.sharded(_items, (self.core, ntk, by_rows), mesh, 3)(f1, f2, true, i, j)
             return at(pair, lambda kernel: kernel[:items])
         run = partial(_jitted(workers.is_traced(f1, f2)), self.core, ntk, by_rows, f1, f2, true)
-        terms = self.core.terms(shape)
+        terms = self.core.terms(shape, work.j.shape[1])
         if items < count and terms % count == 0:  # few pairs: the cores share the terms of each sum
             parts = np.arange(terms).reshape(count, -1)
             return at(across(workers.run(run, [(work.i, work.j, part) for part in parts])), sum)

@@ -43,7 +43,7 @@ class Literal:
         k = jax.vmap(lambda x: pair_kernel(self.net, x, x), in_axes=-1)(one)
         return k.nngp, k.ntk if ntk else None
 
-    def terms(self, shape: tuple[int, ...]) -> int:
+    def terms(self, shape: tuple[int, ...], pairs: int) -> int:
         """The kernel is taken whole."""
         return 1
 

@@ -75,9 +75,9 @@ class Orbit:
         pair = self.core.pairs(first, jax.tree.map(lanes, two["orbit"]), true, ntk, part)
         return at(pair, lambda kernel: kernel.reshape(shape).mean(0))
 
-    def terms(self, shape: tuple[int, ...]) -> int:
+    def terms(self, shape: tuple[int, ...], pairs: int) -> int:
         """As the core."""
-        return self.core.terms(shape)
+        return self.core.terms(shape, pairs * self.action.group.order)
 
     def lanes(self, shape: tuple[int, ...]) -> int:
         """As many pairs as make the core's pairs with the whole orbit."""

@@ -48,7 +48,7 @@ class Pixels:
         pair = walk.run(self.program.steps, (jnp.sum(x1 * x2, 2) / x1.shape[2], None))
         return at(pair, lambda field: jnp.mean(field, (0, 1)))
 
-    def terms(self, shape: tuple[int, ...]) -> int:
+    def terms(self, shape: tuple[int, ...], pairs: int) -> int:
         """Pixels are not summed in parts."""
         return 1
 

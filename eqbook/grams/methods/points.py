@@ -42,7 +42,7 @@ class Points:
         nngp, theta = walk.run(self.program.steps, (jnp.mean(x1 * x2, 0), None))
         return nngp, jnp.zeros_like(nngp) if ntk and theta is None else theta
 
-    def terms(self, shape: tuple[int, ...]) -> int:
+    def terms(self, shape: tuple[int, ...], pairs: int) -> int:
         """The kernel is taken whole."""
         return 1
 

@@ -29,11 +29,17 @@ class Affine:
 
 @dataclass(frozen=True)
 class Pointwise:
-    """A nonlinearity or normalisation: the layer, its rule, and its place among all pointwise steps."""
+    """A nonlinearity or normalisation.
 
-    layer: Layer
+    Attributes:
+        rule: how it acts on kernels.
+        index: its place among all pointwise steps.
+        positive: whether no covariance can be negative in front of it.
+    """
+
     rule: Rule
     index: int
+    positive: bool
 
 
 @dataclass(frozen=True)
@@ -87,13 +93,13 @@ class _Builder:
         return (self.pointwise(layer),)
 
     def pointwise(self, layer: Layer) -> Pointwise:
-        made = rule(layer, self.positive)
+        before = self.positive
+        made = rule(layer, before)
         if made is None:
             raise _Unknown
-        keeps_sign = not isinstance(layer, Activation)
-        self.positive = isinstance(layer, Relu) or (self.positive and keeps_sign)
+        self.positive = isinstance(layer, Relu) or (before and not isinstance(layer, Activation))
         self.grids.append(self.inside)
-        return Pointwise(layer, made, len(self.grids) - 1)
+        return Pointwise(made, len(self.grids) - 1, before)
 
     def conv(self, layer: Conv) -> Affine:
         sides = tuple(stop - start for start, stop in self.inside)

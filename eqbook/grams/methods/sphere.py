@@ -70,7 +70,7 @@ class Sphere:
         pair = walk.run(self.program.steps, (start, None))
         return at(pair, lambda field: jnp.matmul(weights, field, precision="highest"))
 
-    def terms(self, shape: tuple[int, ...]) -> int:
+    def terms(self, shape: tuple[int, ...], pairs: int) -> int:
         """The kernel is taken whole."""
         return 1
 

@@ -91,7 +91,9 @@ class Walk:
 
     def run(self, steps: Sequence, pair: Pair) -> Pair:
         """Kernels behind the steps."""
-        place, padded = 0, False
+        place, padded = 0, bool(steps) and isinstance(steps[0], Affine)
+        if padded:
+            pair = at(pair, partial(self.pad, steps[0]))
         while place < len(steps):
             step = steps[place]
             if isinstance(step, Branch):
@@ -99,7 +101,9 @@ class Walk:
                 place, padded = place + 1, False
                 continue
             end = place + 1
-            while end < len(steps) and isinstance(steps[end], Pointwise):
+            # Signs take more arithmetic, for which the window sum is worth storing.
+            signed = end < len(steps) and isinstance(steps[end], Pointwise) and not steps[end].positive
+            while not signed and end < len(steps) and isinstance(steps[end], Pointwise):
                 end += 1
             # The border for the next filter belongs to what is stored: reading it then takes no test.
             after = steps[end] if end < len(steps) and isinstance(steps[end], Affine) else None
