@@ -18,6 +18,11 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def entries(cpu: int, other: int) -> int:
+    """A size of arrays that suits the device: a CPU works best in its caches, others need much to do at a time."""
+    return cpu if jax.default_backend() == "cpu" else other
+
+
 @cache
 def _pool() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(cores(), thread_name_prefix="eqbook")

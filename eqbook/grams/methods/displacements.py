@@ -15,13 +15,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from eqbook.grams.methods.images import LANES
+from eqbook.grams.methods.images import LANES, field_size
 from eqbook.grams.methods.program import Affine, Interval, Program
 from eqbook.grams.methods.steps import Field, Pair, Scales, Walk, add, at, variances
 from eqbook.kernels.spatial import window_sum
 from eqbook.layers import Conv
 
-FIELD = 2**15  # entries of one array of the recursion: 128 KiB in float32
 Features = tuple[Float[Array, "h w c n"], list[Scales]]
 
 
@@ -47,7 +46,7 @@ def _only(inside: tuple[Interval, Interval], scale: Field) -> Field:
 
 def _copies(pairs: int, h: int, w: int) -> int:
     """How many displacements to take side by side: a divisor of the width that fills a field."""
-    return max(k for k in range(1, w + 1) if w % k == 0 and (k == 1 or k * pairs * h * w <= 2 * FIELD))
+    return max(k for k in range(1, w + 1) if w % k == 0 and (k == 1 or k * pairs * h * w <= 2 * field_size()))
 
 
 def _weight(
@@ -129,7 +128,7 @@ class Displacements:
 
     def lanes(self, shape: tuple[int, ...]) -> int:
         """A field of one displacement fits the second-level cache several times."""
-        return max(1, FIELD // (shape[0] * shape[1]))
+        return max(1, field_size() // (shape[0] * shape[1]))
 
 
 def _pad(step: Affine, field: Field) -> Field:

@@ -18,6 +18,11 @@ from eqbook.layers import Layer
 LANES = 32  # entries of two vector instructions: fewer leave registers idle
 
 
+def field_size() -> int:
+    """Entries of one array of the recursion: 128 KiB in float32 on a CPU, 16 MiB on a GPU, a part of its cache."""
+    return workers.entries(2**15, 2**22)
+
+
 class Core(Protocol):
     """Kernels in front of the head, for pairs along the last axis of the features.
 

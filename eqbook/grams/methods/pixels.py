@@ -6,8 +6,7 @@ from typing import ClassVar
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from eqbook.grams.methods.displacements import FIELD
-from eqbook.grams.methods.images import LANES
+from eqbook.grams.methods.images import LANES, field_size
 from eqbook.grams.methods.program import Affine, Program
 from eqbook.grams.methods.steps import Field, Pair, Scales, Walk, at, variances
 from eqbook.kernels.spatial import window_sum
@@ -54,4 +53,4 @@ class Pixels:
 
     def lanes(self, shape: tuple[int, ...]) -> int:
         """One array of the recursion fits the second-level cache several times."""
-        return max(1, FIELD // (shape[0] * shape[1]))
+        return max(1, field_size() // (shape[0] * shape[1]))

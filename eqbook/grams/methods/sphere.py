@@ -12,13 +12,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from eqbook.grams import workers
 from eqbook.grams.methods.images import LANES
 from eqbook.grams.methods.program import Affine, Program
 from eqbook.grams.methods.steps import Field, Pair, Scales, Walk, at, variances
 from eqbook.kernels.so3 import identity_rule, rotation_rule, sphere_coefficients
 
 Features = tuple[Float[Array, "coefficients channels n"], list[Scales]]
-ENTRIES = 2**18  # of one array of the recursion: 1 MiB in float32, so that matrix products are large
 
 
 def _same(step: Affine, field: Field) -> Field:
@@ -75,5 +75,5 @@ class Sphere:
         return 1
 
     def lanes(self, shape: tuple[int, ...]) -> int:
-        """One array of the recursion fits the second-level cache."""
-        return max(1, ENTRIES // len(rotation_rule(self.bandwidth, self.size)[1]))
+        """One array of the recursion takes 1 MiB in float32 on a CPU, so that matrix products are large."""
+        return max(1, workers.entries(2**18, 2**25) // len(rotation_rule(self.bandwidth, self.size)[1]))
