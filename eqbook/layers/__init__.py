@@ -10,6 +10,7 @@ from eqbook.layers.activation import Relu as Relu
 from eqbook.layers.conv import Conv as Conv
 from eqbook.layers.dense import Dense as Dense
 from eqbook.layers.domain import OnGroup as OnGroup
+from eqbook.layers.domain import OnRotations as OnRotations
 from eqbook.layers.domain import output_domain as output_domain
 from eqbook.layers.groups import GroupConv as GroupConv
 from eqbook.layers.groups import GroupPool as GroupPool
@@ -40,6 +41,7 @@ __all__ = [
     "Lift",
     "LiftS2",
     "OnGroup",
+    "OnRotations",
     "Relu",
     "Residual",
     "SO3Conv",

@@ -16,7 +16,7 @@ from eqbook.grams import workers
 from eqbook.grams.methods.images import LANES
 from eqbook.grams.methods.program import Affine, Program
 from eqbook.grams.methods.steps import Field, Pair, Scales, Walk, at, variances
-from eqbook.kernels.so3 import identity_rule, rotation_rule, sphere_coefficients
+from eqbook.kernels.so3 import identity_rule, separable_correlation, separable_rule, sphere_coefficients
 
 Features = tuple[Float[Array, "coefficients channels n"], list[Scales]]
 
@@ -50,24 +50,30 @@ class Sphere:
 
     def pairs(self, one: Features, two: Features, true: Bool[Array, ""], ntk: bool, part: None = None) -> Pair:
         """NNGP and NTK, `[pairs]`, for features with the pairs along their last axis."""
-        return self._pairs(one, two, true, ntk, rotation_rule(self.bandwidth, self.size))
+        rule = separable_rule(self.bandwidth, self.size)
+        start = separable_correlation(self._features(one, two), rule)
+        return self._mean(start, one, two, true, ntk, rule.weights)
 
     def itself(self, one: Features, true: Bool[Array, ""], ntk: bool) -> Pair:
         """NNGP and NTK of each input with itself, `[pairs]`."""
-        return self._pairs(one, one, true, ntk, identity_rule(self.bandwidth, self.size))
+        table, weights = identity_rule(self.bandwidth, self.size)
+        start = jnp.matmul(jnp.asarray(table.T, one[0].dtype), self._features(one, one), precision="highest")
+        return self._mean(start, one, one, true, ntk, weights)
 
-    def _pairs(self, one: Features, two: Features, true: Array, ntk: bool, rule: tuple) -> Pair:
-        (f1, s1), (f2, s2) = one, two
-        table, weights = (jnp.asarray(array, f1.dtype) for array in rule)
+    def _features(self, one: Features, two: Features) -> Float[Array, "features pairs"]:
+        """Products of coefficients of one degree, as `correlation_features`, with the pairs last."""
         blocks = []
         for degree in range(self.bandwidth):
             rows = slice(degree**2, (degree + 1) ** 2)
-            product = jnp.sum(f1[rows, None] * f2[None, rows], 2)  # [2l+1, 2l+1, pairs]
+            product = jnp.sum(one[0][rows, None] * two[0][None, rows], 2)  # [2l+1, 2l+1, pairs]
             blocks.append(product.reshape(-1, product.shape[-1]))
-        features = jnp.concatenate(blocks) / (4 * np.pi * f1.shape[1])
-        start = jnp.matmul(table.T, features, precision="highest")  # [rotations, pairs]
-        walk = Walk(_same, _same, lambda index: (s1[index], s2[index]), ntk, true)
+        return jnp.concatenate(blocks) / (4 * np.pi * one[0].shape[1])
+
+    def _mean(self, start: Field, one: Features, two: Features, true: Array, ntk: bool, weights: np.ndarray) -> Pair:
+        """The recursion from the correlation at all points, `[points, pairs]`, and the mean over them."""
+        walk = Walk(_same, _same, lambda index: (one[1][index], two[1][index]), ntk, true)
         pair = walk.run(self.program.steps, (start, None))
+        weights = jnp.asarray(weights, start.dtype)
         return at(pair, lambda field: jnp.matmul(weights, field, precision="highest"))
 
     def terms(self, shape: tuple[int, ...], pairs: int) -> int:
@@ -76,4 +82,4 @@ class Sphere:
 
     def lanes(self, shape: tuple[int, ...]) -> int:
         """One array of the recursion takes 1 MiB in float32 on a CPU, so that matrix products are large."""
-        return max(1, workers.entries(2**18, 2**25) // len(rotation_rule(self.bandwidth, self.size)[1]))
+        return max(1, workers.entries(2**18, 2**25) // (4 * self.size**3))

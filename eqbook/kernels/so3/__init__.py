@@ -18,6 +18,9 @@ from eqbook.kernels.so3.rotations import identity_rule as identity_rule
 from eqbook.kernels.so3.rotations import quadrature_size as quadrature_size
 from eqbook.kernels.so3.rotations import rotation_points as rotation_points
 from eqbook.kernels.so3.rotations import rotation_rule as rotation_rule
+from eqbook.kernels.so3.separable import SeparableRule as SeparableRule
+from eqbook.kernels.so3.separable import separable_correlation as separable_correlation
+from eqbook.kernels.so3.separable import separable_rule as separable_rule
 from eqbook.kernels.so3.sphere import kept_bandwidth as kept_bandwidth
 from eqbook.kernels.so3.sphere import rotate_coefficients as rotate_coefficients
 from eqbook.kernels.so3.sphere import sphere_coefficients as sphere_coefficients
@@ -31,6 +34,7 @@ from eqbook.kernels.so3.wigner import wigner_matrix as wigner_matrix
 from eqbook.kernels.so3.wigner import wigner_table as wigner_table
 
 __all__ = [
+    "SeparableRule",
     "angles_to_matrix",
     "correlation",
     "correlation_features",
@@ -47,6 +51,8 @@ __all__ = [
     "rotation_points",
     "rotation_rule",
     "self_table",
+    "separable_correlation",
+    "separable_rule",
     "sphere_coefficients",
     "sphere_grid",
     "sphere_signal",
