@@ -76,14 +76,16 @@ def key_parts(root: Path) -> dict[str, Any]:
     """Return what the outputs of every chapter depend on besides its own cells.
 
     Args:
-        root: The folder of `_config.yml`, with `eqbook/` and `book/results/` below it.
+        root: The folder of `_config.yml`, with `eqbook/`, `benchmarks/` and `book/results/` below it.
 
     Returns:
-        File digests of the package and of the recorded runs, versions, and the variables of `VARIABLES`.
+        File digests of the package, the benchmarks and the recorded runs, versions, and the variables of `VARIABLES`.
     """
     environment = {**os.environ, **chapter_environment(root)}
     parts = {
         "package": _digests(root / "eqbook"),
+        # A page shows the records of the benchmarks, by functions that lie beside them.
+        "benchmarks": _digests(root / "benchmarks"),
         "versions": {name: _version(name) for name in PACKAGES},
         "python": platform.python_version(),
         "variables": {name: environment.get(name) for name in VARIABLES},

@@ -18,14 +18,18 @@ CHAPTERS = [path for path in sorted((ROOT / "book").rglob("*.md")) if chapters.i
 def tree(tmp_path, monkeypatch):
     for name in [name for name in os.environ if name.startswith(("EQBOOK_", "JAX_"))]:
         monkeypatch.delenv(name)
-    for name, text in (("eqbook/a.py", "1"), ("eqbook/data/sample.bin", "2"), ("book/results/run.json", "3")):
+    files = ("eqbook/a.py", "eqbook/data/sample.bin", "book/results/run.json", "benchmarks/results/case.json")
+    for text, name in enumerate(files):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
+        path.write_text(str(text))
     return tmp_path
 
 
-@pytest.mark.parametrize("name", ["eqbook/a.py", "eqbook/data/sample.bin", "book/results/run.json", "eqbook/new.py"])
+@pytest.mark.parametrize(
+    "name",
+    ["eqbook/a.py", "eqbook/data/sample.bin", "book/results/run.json", "eqbook/new.py", "benchmarks/results/case.json"],
+)
 def test_a_changed_file_changes_the_key(tree, name):
     before = execution_cache.execution_key(tree)
     assert execution_cache.execution_key(tree) == before

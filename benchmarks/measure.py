@@ -1,0 +1,128 @@
+"""Time and memory of a call."""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import jax
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@dataclass
+class Timing:
+    """Seconds of repeated calls.
+
+    Attributes:
+        first: wall time of the first call, which compiles.
+        wall: wall times of the calls after it.
+        cpu: processor time of the same calls, all cores together.
+    """
+
+    first: float
+    wall: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+
+    @property
+    def best(self) -> float:
+        """The shortest wall time: what disturbs a measurement makes it longer."""
+        return min(self.wall)
+
+    def record(self) -> dict[str, Any]:
+        """What is kept of it."""
+        return {
+            "best_s": self.best,
+            "median_s": statistics.median(self.wall),
+            "worst_s": max(self.wall),
+            "cpu_s": self.cpu[self.wall.index(self.best)],
+            # `None`: not to be told from the spread of the other calls.
+            "compile_s": self.first - self.best if self.first > max(self.wall) else None,
+            "runs": len(self.wall),
+        }
+
+
+def timed(call: Callable[[], Any]) -> tuple[Any, float, float]:
+    """The result, once it is computed, wall and processor seconds."""
+    wall, cpu = time.perf_counter(), time.process_time()
+    result = jax.block_until_ready(call())
+    return result, time.perf_counter() - wall, time.process_time() - cpu
+
+
+def alternate(
+    calls: Mapping[str, Callable[[], Any]], rounds: int, budget: float
+) -> tuple[dict[str, Any], dict[str, Timing]]:
+    """Results and times of several calls, one after the other in each round, so that a busy machine slows all alike.
+
+    Args:
+        calls: what to time, by name.
+        rounds: how many at most; at least two are made.
+        budget: seconds after which no further round begins.
+    """
+    results, times = {}, {}
+    for name, call in calls.items():
+        results[name], first, _ = timed(call)
+        times[name] = Timing(first)
+    started = time.perf_counter()
+    for done in range(rounds):
+        if done >= 2 and time.perf_counter() - started > budget:
+            break
+        for name, call in calls.items():
+            _, wall, cpu = timed(call)
+            times[name].wall.append(wall)
+            times[name].cpu.append(cpu)
+    return results, times
+
+
+def peak() -> int:
+    """Most bytes that this process has held: on the accelerator if there is one, else in memory."""
+    if jax.default_backend() != "cpu":
+        return jax.devices()[0].memory_stats()["peak_bytes_in_use"]
+    status = Path("/proc/self/status")
+    if status.exists():
+        # Not getrusage: its peak survives exec, and would be that of the process that started this one.
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) * 1024
+    import resource
+
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+def memory(name: str, who: str, n: int, smoke: bool = False) -> int:
+    """Peak memory of one call in a process of its own, less what it held before; compiling is included.
+
+    Args:
+        name: of the case.
+        who: `"ours"` or the name of the peer.
+        n: how many inputs.
+        smoke: whether to run the tiny version.
+    """
+    command = [sys.executable, "-m", "benchmarks.measure", name, who, str(n), str(int(smoke))]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env=os.environ)
+    if done.returncode != 0:
+        raise RuntimeError(f"{name}, {who}, n = {n}: the measurement of memory failed:\n{done.stderr}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def _measure_memory(name: str, who: str, n: str, smoke: str) -> None:
+    from benchmarks.cases import CASES
+    from benchmarks.peers import PEERS, ours
+    from benchmarks.settings import configure
+
+    configure()
+    case = CASES[name].smoke() if int(smoke) else CASES[name]
+    compute = (ours if who == "ours" else PEERS[who])(case.net)
+    x = jax.block_until_ready(case.inputs(int(n)))
+    before = peak()
+    jax.block_until_ready(compute(x))
+    print(json.dumps(peak() - before))
+
+
+if __name__ == "__main__":
+    _measure_memory(*sys.argv[1:])

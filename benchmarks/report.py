@@ -1,0 +1,202 @@
+"""The records as tables and figures, for the book."""
+
+import json
+from collections.abc import Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.measure import ROOT
+
+RESULTS = ROOT / "benchmarks" / "results"
+ORDER = ("fcn", "conv_flatten", "conv_pool", "c4_16", "c4_32", "c4_32_many", "so3", "so3_many", "arora")
+MISSING = "–"
+
+
+def load(backend: str = "cpu", folder: Path = RESULTS) -> dict[str, dict[str, Any]]:
+    """Records of the cases by name, in the order of the table; those that were only a try are left out.
+
+    Args:
+        backend: `"cpu"` or `"gpu"`.
+        folder: where the records lie.
+    """
+    found = {}
+    for name in ORDER:
+        record = _read(folder, name, backend)
+        if record is not None:
+            found[name] = record
+    return found
+
+
+def load_scaling(backend: str = "cpu", folder: Path = RESULTS) -> dict[str, Any] | None:
+    """The record of the sweeps; `None` if there is none."""
+    return _read(folder, "scaling", backend)
+
+
+def _read(folder: Path, name: str, backend: str) -> dict[str, Any] | None:
+    path = folder / f"{name}{'' if backend == 'cpu' else '-' + backend}.json"
+    record = json.loads(path.read_text(encoding="utf8")) if path.is_file() else {"smoke": True}
+    return None if record["smoke"] else record
+
+
+class Table:
+    """Rows of text that show themselves as a table in a notebook, and as text elsewhere."""
+
+    def __init__(self, head: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> None:
+        self.head, self.rows, self.caption = head, rows, caption
+
+    def __repr__(self) -> str:
+        lines = [self.head, *self.rows]
+        widths = [max(len(line[k]) for line in lines) for k in range(len(self.head))]
+        text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines]
+        return "\n".join([*text, self.caption] if self.caption else text)
+
+    def _repr_html_(self) -> str:
+        head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in self.head)
+        body = "".join(
+            f'<tr><th scope="row">{escape(row[0])}</th>'
+            + "".join(f"<td>{escape(cell)}</td>" for cell in row[1:])
+            + "</tr>"
+            for row in self.rows
+        )
+        caption = f"<caption>{escape(self.caption)}</caption>" if self.caption else ""
+        return f'<table class="table">{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+
+
+def seconds(value: float) -> str:
+    """A duration in a unit that suits it."""
+    units = ((1, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+    factor, unit = next((one for one in units if value >= one[0]), units[-1])
+    return f"{value / factor:.3g} {unit}"
+
+
+def size(value: float) -> str:
+    """Bytes in a unit that suits them."""
+    return f"{value / 2**30:.2f} GiB" if value >= 2**30 else f"{value / 2**20:.0f} MiB"
+
+
+SHOWN = {
+    "ratio": ("{} times faster", "{:.3g}".format),
+    "seconds_per_entry": ("{} an entry", seconds),
+    "bytes": ("{} of memory", size),
+}
+
+
+def speed(records: dict[str, dict[str, Any]]) -> Table:
+    """One row for each case: both times, what was reached, what was aimed at."""
+    rows = []
+    for record in records.values():
+        ours, peer, n = record["ours"], record.get("peer"), record["inputs"]["n"]
+        theirs = MISSING
+        if peer:
+            # Fewer entries were computed than the case has: the time of all of them is a projection.
+            about = "about " if peer["scaled"] else ""
+            theirs = about + seconds(peer["s_per_entry"] * record["entries"])
+        aimed = [one for one in record["targets"] if one["target"] is not None] or record["targets"]
+        reached = [SHOWN[one["what"]][0].format(SHOWN[one["what"]][1](one["reached"])) for one in aimed]
+        target = [
+            MISSING
+            if one["target"] is None
+            else SHOWN[one["what"]][1](one["target"]) + (" (met)" if one["met"] else " (missed)")
+            for one in aimed
+        ]
+        title = f"{record['title']}, n = {n}"
+        name = peer["name"] if peer else MISSING
+        rows.append((title, name, theirs, seconds(ours["best_s"]), "; ".join(reached), "; ".join(target)))
+    return Table(("case", "peer", "peer's time", "eqbook's time", "reached", "target"), rows)
+
+
+def details(records: dict[str, dict[str, Any]]) -> Table:
+    """Spread of the times, compilation, memory, and the fraction of the machine's limit."""
+    rows = []
+    for record in records.values():
+        for who in ("peer", "ours"):
+            if who not in record:
+                continue
+            t = record[who]
+            used = ", ".join(f"{size(v)} (n = {n})" for n, v in record["memory"].get(who, {}).items()) or MISSING
+            fraction = f"{record['limit']['fraction']:.0%}" if who == "ours" and "limit" in record else MISSING
+            spread = f"{seconds(t['best_s'])} to {seconds(t['worst_s'])}, {t['runs']} runs"
+            name = t.get("name", "eqbook")
+            case = f"{record['case']}, {name}"
+            compiled = "within the spread" if t["compile_s"] is None else seconds(t["compile_s"])
+            rows.append((case, spread, seconds(t["cpu_s"]), compiled, used, fraction))
+    return Table(("case", "wall time", "processor time", "compilation", "peak memory", "of the limit"), rows)
+
+
+def agreement(records: dict[str, dict[str, Any]]) -> Table:
+    """The checks that came before the times."""
+    rows = [
+        (record["case"], one["what"], f"{one['difference']:.1e}", f"{one['bound']:.1e}")
+        for record in records.values()
+        for one in record["checks"]
+    ]
+    return Table(("case", "what", "largest difference", "bound"), rows)
+
+
+def circumstances(records: dict[str, dict[str, Any]]) -> str:
+    """Where, with what and when records were made; those made alike share a paragraph."""
+    alike: dict[str, list[str]] = {}
+    for name, record in records.items():
+        about = record["circumstances"]
+        packages = ", ".join(f"{package} {version}" for package, version in about["versions"].items())
+        commit, *dirty = about["commit"].split("+")
+        place = f"{about['processor']}, {about['cores']} cores; JAX on {about['devices']}"
+        text = f"{place}\n{packages}\ncommit {'+'.join([commit[:12], *dirty])}"
+        alike.setdefault(text, []).append(f"{name} ({about['date'][:16]}, load {about['load']:.1f})")
+    return "\n\n".join(f"{text}\n{', '.join(names)}" for text, names in alike.items())
+
+
+def slope(rows: Sequence[dict[str, Any]]) -> float:
+    """Exponent of the growth between the last two points of a sweep."""
+    (x0, y0), (x1, y1) = ((row["value"], row["s_per_entry"]) for row in rows[-2:])
+    return float(np.log(y1 / y0) / np.log(x1 / x0))
+
+
+def growth(record: dict[str, Any]) -> Table:
+    """The far end of each sweep: work, time, exponent, and the fraction of the limit."""
+    rows = []
+    for sweep in record["sweeps"].values():
+        last = sweep["rows"][-1]
+        rows.append(
+            (
+                sweep["title"],
+                f"{sweep['axis']} = {last['value']}",
+                f"{last['operations']:.3g}",
+                f"{last['bytes']:.3g}",
+                seconds(last["s_per_entry"]),
+                f"{last['fraction']:.0%}",
+                f"{slope(sweep['rows']):.1f}",
+            )
+        )
+    head = ("network", "at", "operations", "bytes", "time", "of the limit", "exponent")
+    return Table(head, rows, "All per entry. The exponent is that of the time between the last two points.")
+
+
+def scaling_figure(record: dict[str, Any]) -> Any:
+    """Log-log plots of the time of an entry, with the machine's limit as a dashed line."""
+    import matplotlib.pyplot as plt
+
+    panels: dict[str, list] = {}
+    for sweep in record["sweeps"].values():
+        panels.setdefault(sweep["axis"], []).append(sweep)
+    columns = min(3, len(panels))
+    figure, axes = plt.subplots(-(-len(panels) // columns), columns, figsize=(8, 5.2), squeeze=False)
+    for axis in axes.flat[len(panels) :]:
+        axis.set_axis_off()
+    for axis, (name, sweeps) in zip(axes.flat, panels.items()):
+        for sweep in sweeps:
+            values = [row["value"] for row in sweep["rows"]]
+            (line,) = axis.loglog(values, [row["s_per_entry"] for row in sweep["rows"]], "o-", label=sweep["title"])
+            axis.loglog(values, [row["limit_s"] for row in sweep["rows"]], "--", color=line.get_color())
+        axis.set(xlabel=name, ylabel="seconds per entry" if axis in axes[:, 0] else None)
+        if len(sweeps) == 1:
+            axis.set_title(sweeps[0]["title"], fontsize=8)
+            axis.set_xticks(values, map(str, values))
+            axis.set_xticks([], minor=True)
+        else:
+            axis.set_ylim(top=axis.get_ylim()[1] * 10 ** (0.6 * len(sweeps)))  # room for the legend
+            axis.legend(fontsize=7, loc="upper left")
+    return figure
