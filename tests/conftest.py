@@ -24,3 +24,10 @@ def x64():
     jax.config.update("jax_enable_x64", True)
     yield
     jax.config.update("jax_enable_x64", before)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _drop_compiled_programs():
+    """Hundreds of small networks are compiled; without this their programs add up to gigabytes."""
+    yield
+    jax.clear_caches()

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Float
@@ -19,6 +20,7 @@ from eqbook.grams.store import Store, fingerprint
 from eqbook.grams.tiles import assemble
 from eqbook.kernels import pair_kernel
 from eqbook.layers import Sequential
+from eqbook.layers.channels import output_channels
 
 KINDS = ("nngp", "ntk")
 METHODS = ("auto", "literal")
@@ -53,7 +55,8 @@ def gram(
     r"""NNGP and NTK Gram matrices of a network at infinite width.
 
     $K_{ij} = K(x_i, x'_j)$ and $\Theta_{ij} = \Theta(x_i, x'_j)$; each output of the network has this kernel, and
-    different outputs are independent. The dtype of the result is that of the inputs.
+    different outputs are independent. The dtype of the result is that of the inputs,
+    the wider of two.
 
     The matrix is computed in tiles, those of a symmetric one once. Memory beyond the result is that of one tile.
     Correlations within a few roundings of 1 count as 1: there the NTK of a relu network, whose derivative jumps, knows
@@ -87,7 +90,7 @@ def gram(
         https://arxiv.org/abs/1904.11955
     """
     kinds = kinds if isinstance(kinds, str) or not isinstance(kinds, Iterable) else tuple(kinds)
-    _check_options(net, kinds, tile, mesh, method)
+    _check_options(net, kinds, tile, store, mesh, method)
     x1, x2 = _check_inputs(x1, x2)
     plan = _plan(net, x1.shape[1:], x1.dtype.name, method)
     ntk = "ntk" in kinds
@@ -112,17 +115,20 @@ def gram(
 def _plan(net: Sequential, shape: tuple[int, ...], dtype: str, method: str) -> Images | Vectors:
     """The method for inputs of one shape. Errors of layers come from the literal recursion, traced and not run."""
     example = jax.ShapeDtypeStruct(shape, dtype)
+    output_channels(net, shape[-1])
     jax.eval_shape(lambda a, b: pair_kernel(net, a, b), example, example)
     return choose(net, example, method)
 
 
-def _check_options(net: Sequential, kinds: object, tile: object, mesh: object, method: object) -> None:
+def _check_options(net: Sequential, kinds: object, tile: object, store: object, mesh: object, method: object) -> None:
     if not isinstance(kinds, tuple) or not kinds or not all(kind in KINDS for kind in kinds):
         raise ValueError(f"`kinds`: expected some of {KINDS}, got {kinds!r}.")
     if not isinstance(net, Sequential):
         raise ValueError(f"`net`: expected a Sequential, got {net!r}; write Sequential(...) around the layers.")
     if tile is not None:
         check_int("tile", tile, 1)
+    if store is not None and not isinstance(store, str | os.PathLike):
+        raise ValueError(f"`store`: expected the path of a folder, got {store!r}.")
     if mesh is not None and not isinstance(mesh, Mesh):
         raise ValueError(f"`mesh`: expected a jax.sharding.Mesh, got {mesh!r}; make one with jax.make_mesh.")
     if method not in METHODS:
@@ -140,4 +146,6 @@ def _check_inputs(x1: object, x2: object) -> tuple[Array, Array | None]:
     if x2 is None:
         return x1, None
     check_same_features("x1", x1, "x2", x2)
-    return x1, as_float(x2)
+    x2 = as_float(x2)
+    dtype = jnp.promote_types(x1.dtype, x2.dtype)
+    return x1.astype(dtype), x2.astype(dtype)

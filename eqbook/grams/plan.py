@@ -16,6 +16,7 @@ from eqbook.grams.methods.program import build
 from eqbook.grams.methods.sphere import Sphere
 from eqbook.grams.methods.vectors import Vectors, covered
 from eqbook.kernels import pair_kernel
+from eqbook.kernels.recursion import signed
 from eqbook.kernels.so3 import kept_bandwidth, quadrature_size
 from eqbook.layers import (
     Dense,
@@ -68,10 +69,11 @@ def _vectors(layers: tuple[Layer, ...]) -> Images | Vectors | None:
     if covered(layers):
         return Vectors(layers)
     parts = split(layers, GroupPool)
-    if parts is None or not isinstance(layers[0], Lift):
+    if parts is None:
         return None
     body, _, head = parts
-    plain = without_group(body)
+    # The orbit is that of the inputs: layers in front of the lift would have to commute with the group.
+    plain = without_group(body) if isinstance(body[0], Lift) else None
     program = None if plain is None else build(plain, (), strided=True)
     return None if program is None else Images(Orbit(Points(program), body[0].action), head)
 
@@ -84,7 +86,7 @@ def _images(layers: tuple[Layer, ...], shape: tuple[int, ...]) -> Images | None:
     if isinstance(end, SO3Pool):
         return _sphere(body, head, shape)
     if isinstance(end, GroupPool):
-        plain = without_group(body)
+        plain = without_group(body) if isinstance(body[0], Lift) else None
         program = None if plain is None else build(plain, shape[:2])
         return None if program is None else Images(Orbit(Displacements(program), body[0].action), head)
     program = build(body, shape[:2], strided=isinstance(end, Flatten))
@@ -101,7 +103,9 @@ def _sphere(body: tuple[Layer, ...], head: tuple[Layer, ...], shape: tuple[int, 
     program = build(plain, (), strided=True)
     if program is None:
         return None
-    return Images(Sphere(program, bandwidth, quadrature_size(lift.quadrature, bandwidth)), head)
+    return Images(
+        Sphere(program, bandwidth, quadrature_size(lift.quadrature, bandwidth, signed(Sequential(*body, *head)))), head
+    )
 
 
 def _without_rotations(layers: Sequence[Layer]) -> tuple[Layer, ...]:

@@ -67,6 +67,8 @@ def sharded(function: Callable, static: tuple, mesh: Mesh, replicated: int) -> C
         mesh: the devices.
         replicated: how many of the other arguments are whole on each device; the rest is split along the first axis.
     """
+    # Axes of `jax.make_mesh` are explicit ones, which refuse operands that lie elsewhere; these move them.
+    mesh = Mesh(mesh.devices, mesh.axis_names)
     split = PartitionSpec(mesh.axis_names)
 
     def call(*args: Any) -> Any:

@@ -139,25 +139,36 @@ def _relu(positive: bool, one: Scales, two: Scales, c: Scalar) -> tuple[Scalar, 
     return (one[0] * two[0]) * value, derivative
 
 
-def arcsin(r: Scalar) -> Scalar:
-    r"""$\arcsin r$ by the same polynomial: $r P(r^2)$ for $r^2 \le \frac12$, else $\frac\pi2 - 2 \sqrt z P(z)$."""
+def arcsin(r: Scalar, rest: Scalar) -> Scalar:
+    r"""$\arcsin r$ by the same polynomial: $r P(r^2)$ for $r^2 \le \frac12$, else $\frac\pi2 - 2 \sqrt z P(z)$.
+
+    Args:
+        r: from -1 to 1.
+        rest: $1 - r^2$, which near 1 has digits that `r` has lost.
+    """
     m = jnp.abs(r)
     p, _ = polynomials(np.dtype(r.dtype))
     small = r * r <= 0.5
-    z = jnp.maximum(0.5 - 0.5 * m, 0)
-    root = safe_sqrt(z)
+    z = 0.5 * rest / (1 + m)  # (1 - m) / 2
     poly = horner(p, jnp.where(small, r * r, z))
-    return jnp.copysign(jnp.where(small, m * poly, math.pi / 2 - 2 * root * poly), r)
+    return jnp.copysign(jnp.where(small, m * poly, math.pi / 2 - 2 * safe_sqrt(z) * poly), r)
 
 
 def _erf_scales(a: Scalar) -> Scales:
-    return (jax.lax.rsqrt(1 + 2 * a),)
+    return jax.lax.rsqrt(1 + 2 * a), safe_sqrt(a), a
 
 
 def _erf(one: Scales, two: Scales, c: Scalar) -> tuple[Scalar, Scalar]:
-    both = one[0] * two[0]
+    (e1, root1, a), (e2, root2, b) = one, two
+    both = e1 * e2
     r = 2 * c * both  # below 2a / (1 + 2a) < 1
-    return 2 / math.pi * arcsin(r), 4 / math.pi * both * jax.lax.rsqrt((1 - r) * (1 + r))
+    # 1 - r^2 = ((1 + 2a)(1 + 2b) - 4c^2) e1^2 e2^2, where large variances cancel: by the gap, as in `duals.erf_dual`.
+    gap = 0.5 * ((a - c) + (b - c) - (root1 - root2) ** 2)
+    scale = root1 * root2
+    gap = jnp.where(gap <= SNAP / 2 * float(jnp.finfo(r.dtype).eps) * scale, 0, gap)
+    rest = (1 + 2 * (a + b) + 4 * gap * jnp.maximum(scale + c, 0)) * both * both
+    rest = jnp.clip(rest, float(jnp.finfo(r.dtype).tiny), 1)
+    return 2 / math.pi * arcsin(r, rest), 4 / math.pi * both * jax.lax.rsqrt(rest)
 
 
 def _norm(one: Scales, two: Scales, c: Scalar) -> tuple[Scalar, Scalar]:

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from eqbook.kernels.correlation import horner, polynomials
+from eqbook.kernels.correlation import SNAP, horner, polynomials
 
 Scalar = Float[Array, "*batch"]
 
@@ -26,7 +26,9 @@ def relu_gap(ratio: Scalar) -> tuple[Scalar, Scalar]:
     """
     p, q = polynomials(np.dtype(ratio.dtype))
     obtuse = ratio > 1
-    z = jnp.clip(jnp.where(obtuse, 1 - 0.5 * ratio, 0.5 * ratio), 0, 0.5)
+    # The gap of opposite inputs is a rounding off 2, of which the root below would make 1e-4.
+    opposite = ratio >= 2 - SNAP * float(jnp.finfo(ratio.dtype).eps)
+    z = jnp.clip(jnp.where(obtuse, jnp.where(opposite, 0, 1 - 0.5 * ratio), 0.5 * ratio), 0, 0.5)
     root = jnp.sqrt(z)
     rise = root * z * horner(q, z, 1 / math.pi)
     angle = root * horner(p, z, 1 / math.pi)
@@ -38,7 +40,9 @@ def _(primals: tuple[Scalar], tangents: tuple[Scalar]) -> tuple[tuple, tuple]:
     (ratio,), (change,) = primals, tangents
     gap, derivative = relu_gap(ratio)
     square = ratio * (2 - ratio)  # sin^2 of the angle
-    inside = square > 0
+    # Variances that differ by a rounding leave a gap of its square, which means nothing.
+    inside = ratio > (SNAP * float(jnp.finfo(ratio.dtype).eps)) ** 2
+    inside &= square > 0
     # Where inputs coincide the derivative kernel has a kink; its slope there is taken as 0.
     slope = jnp.where(inside, -0.5 / math.pi / jnp.sqrt(jnp.where(inside, square, 1)), 0)
     return (gap, derivative), (derivative * change, slope * change)

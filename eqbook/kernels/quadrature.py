@@ -43,12 +43,16 @@ def quadrature_dual(function: Callable, nodes: int, a: Scalar, b: Scalar, c: Sca
     scale = root_a * root_b
     r = jnp.clip(jnp.where(scale > 0, c / jnp.where(scale > 0, scale, 1), 0), -1, 1)
     p, q = safe_sqrt((1 + r) / 2), safe_sqrt((1 - r) / 2)
-    derivative = elementwise_derivative(function)
+
+    def values(u: Scalar) -> Scalar:
+        return jnp.asarray(function(u), dtype)  # a function with NumPy constants may widen it
+
+    derivative = elementwise_derivative(values)
 
     def add(total: tuple[Array, Array], node: tuple[Array, Array, Array]) -> tuple[tuple[Array, Array], None]:
         z1, z2, weight = node
         u, v = root_a * (p * z1 + q * z2), root_b * (p * z1 - q * z2)
-        terms = function(u) * function(v), derivative(u) * derivative(v)
+        terms = (values(u) * values(v)).astype(dtype), (derivative(u) * derivative(v)).astype(dtype)
         return tuple(old + weight * new for old, new in zip(total, terms, strict=True)), None
 
     zero = jnp.zeros(jnp.broadcast_shapes(jnp.shape(a), jnp.shape(b), jnp.shape(c)), dtype)

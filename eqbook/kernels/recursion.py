@@ -12,7 +12,7 @@ from eqbook._checks import as_float
 from eqbook.kernels.so3.correlation import correlation_features
 from eqbook.kernels.so3.sphere import sphere_coefficients
 from eqbook.kernels.state import Layout, PairKernel
-from eqbook.layers import AvgPool, GlobalAvgPool, Layer, Lift, LiftS2, Residual, Sequential
+from eqbook.layers import Activation, AvgPool, Erf, GlobalAvgPool, Layer, Lift, LiftS2, Residual, Sequential
 from eqbook.layers.domain import OnRotations, naming
 
 
@@ -48,6 +48,12 @@ def pools(layer: Layer) -> bool:
     return turns or isinstance(layer, AvgPool | GlobalAvgPool) or any(map(pools, inner))
 
 
+def signed(layer: Layer) -> bool:
+    """Whether a network has a nonlinearity other than relu, behind which covariances may be negative."""
+    inner = layer.branch.layers if isinstance(layer, Residual) else getattr(layer, "layers", ())
+    return isinstance(layer, Erf | Activation) or any(map(signed, inner))
+
+
 def _first(layer: Layer) -> Layer:
     return _first(layer.layers[0]) if isinstance(layer, Sequential) else layer
 
@@ -80,7 +86,7 @@ def input_kernel(net: Layer, x1: Float[Array, "..."], x2: Float[Array, "..."]) -
             f1, f2 = (sphere_coefficients(x[None])[0] for x in (x1, x2))
         nngp = correlation_features(f1, f2)
         variances = (correlation_features(f, f) for f in (f1, f2))
-        return PairKernel(nngp, jnp.zeros_like(nngp), *variances, layout, coincident=coincident)
+        return PairKernel(nngp, jnp.zeros_like(nngp), *variances, layout, coincident=coincident, signed=signed(net))
     products = {
         "vector": "c,c->",
         "pixels": "hwc,hwc->hw",
@@ -112,6 +118,14 @@ def pair_kernel(net: Layer, x1: Float[Array, "..."], x2: Float[Array, "..."]) ->
         https://arxiv.org/abs/1806.07572
     """
     k = kernel_map(net, input_kernel(net, x1, x2))
+    layers = getattr(net, "layers", (net,))
+    with naming(f"layer {len(layers) - 1}: {layers[-1]}"):
+        _check_end(k)
+    return k
+
+
+def _check_end(k: PairKernel) -> None:
+    """Raise unless the network's output is a vector."""
     if k.group is not None:
         raise ValueError(
             "the network's output is still a feature map on the group; end it with GroupPool(), and Dense."
@@ -120,4 +134,3 @@ def pair_kernel(net: Layer, x1: Float[Array, "..."], x2: Float[Array, "..."]) ->
         raise ValueError("the network's output is still a feature map on SO(3); end it with SO3Pool(), and Dense.")
     if k.layout != "vector":
         raise ValueError("the network's output still has pixels; end it with Flatten() or GlobalAvgPool(), and Dense.")
-    return k

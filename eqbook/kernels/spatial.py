@@ -66,6 +66,13 @@ def pool_mean(
     return summed / (window[0] * window[1]) ** 2
 
 
+def mean_of_all(k: Float[Array, "..."]) -> Float[Array, ""]:
+    """Mean of all entries, one axis after the other: added up in one row, thousands of terms lose two digits."""
+    while k.ndim:
+        k = jnp.mean(k, -1)
+    return k
+
+
 def same_pixel(k: Float[Array, "..."]) -> Float[Array, "h w"]:
     """$K(t, t)$ from either layout of images."""
     return k if k.ndim == 2 else jnp.einsum("hwhw->hw", k)

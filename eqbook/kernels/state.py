@@ -18,7 +18,7 @@ Layout = Literal[
 @partial(
     jax.tree_util.register_dataclass,
     data_fields=["nngp", "ntk", "self1", "self2"],
-    meta_fields=["layout", "is_gaussian", "group", "quadrature", "coincident"],
+    meta_fields=["layout", "is_gaussian", "group", "quadrature", "coincident", "signed"],
 )
 @dataclass(frozen=True)
 class PairKernel:
@@ -46,6 +46,7 @@ class PairKernel:
         quadrature: size of the rule on SO(3) whose points the layout `"rotations"` holds.
         coincident: whether the two inputs are known to be one. `nngp` and `ntk` over rotations are then at the points
             around the identity, where such a pair has its peak.
+        signed: whether the network has a nonlinearity other than relu, which on SO(3) asks for a larger rule.
     """
 
     nngp: Float[Array, "..."]
@@ -57,6 +58,7 @@ class PairKernel:
     group: FiniteGroup | None = field(default=None)
     quadrature: int | None = field(default=None)
     coincident: bool = field(default=False)
+    signed: bool = field(default=False)
 
     @property
     def domain(self) -> Domain:

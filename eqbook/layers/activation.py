@@ -3,10 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import jax
+import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from eqbook._checks import check_int
 from eqbook.layers.layer import Layer
+
+MOST_NODES = 256  # of a Gauss-Hermite rule: with more, weights underflow
 
 
 @dataclass(frozen=True)
@@ -23,15 +27,18 @@ class Erf(Layer):
 class Activation(Layer):
     r"""Any nonlinearity $\sigma$ given as a function; its dual is computed by Gauss-Hermite quadrature.
 
-    For an analytic function the error falls exponentially in the number of nodes; a function with a kink, such as a
-    leaky ReLU, is integrated with an error of about one over that number.
+    For an analytic function the error falls exponentially in the number of nodes, the more slowly the larger the
+    variance of the inputs: with 48 nodes a two-layer NTK with tanh or erf is exact to about 1e-7 for $\sigma_W = 1$
+    and to 1e-2 for $\sigma_W = 2$; compare two numbers of nodes. A function with a kink, such as a leaky ReLU, is
+    integrated with an error of about one over their number.
 
     Args:
         function: $\sigma$, acting entry by entry, differentiable by JAX, for example `jnp.tanh` or `jax.nn.gelu`.
         nodes: quadrature nodes in each of the two dimensions.
 
     Raises:
-        ValueError: if `function` cannot be called or `nodes` is not a positive integer.
+        ValueError: if `function` is not an elementwise function of JAX arrays, or `nodes` is not an integer from 1 to
+            256.
     """
 
     function: Callable[[Float[Array, "..."]], Float[Array, "..."]]
@@ -41,3 +48,21 @@ class Activation(Layer):
         if not callable(self.function) or isinstance(self.function, type):
             raise ValueError(f"Activation: `function`: expected a function such as jnp.tanh, got {self.function!r}.")
         check_int("Activation: nodes", self.nodes, 1)
+        if self.nodes > MOST_NODES:
+            raise ValueError(
+                f"Activation: `nodes`: expected at most {MOST_NODES}, got {self.nodes}; weights underflow."
+            )
+        try:
+            hash(self.function)
+            out = jax.eval_shape(self.function, jax.ShapeDtypeStruct((2, 3), jnp.float32))
+            shape, dtype = out.shape, out.dtype
+        except Exception as error:
+            raise ValueError(
+                f"Activation: `function`: expected an elementwise function of JAX arrays such as jnp.tanh, got "
+                f"{self.function!r}, which fails on one: {type(error).__name__}."
+            ) from error
+        if shape != (2, 3) or not jnp.issubdtype(dtype, jnp.floating):
+            raise ValueError(
+                f"Activation: `function`: expected an elementwise function with real values, got {self.function!r}, "
+                f"which makes {dtype}{shape} of float32(2, 3)."
+            )

@@ -112,7 +112,10 @@ def _(layer: Residual, domain: Domain) -> Domain:
     with naming(layer):
         output = output_domain(layer.branch, domain)
     if output != domain:
-        raise ValueError(f"{layer}: expected a branch that keeps the image's shape; use stride 1 and no pooling in it.")
+        raise ValueError(
+            f"{layer}: expected a branch that keeps the image's shape, got {in_words(output)} from {in_words(domain)}; "
+            "use stride 1 and no pooling in it."
+        )
     return domain
 
 

@@ -61,7 +61,7 @@ def test_one_batch_equals_two(net, x64):
 
 
 def test_float32_is_within_1e_5_of_float64(net, x64):
-    """For random inputs, on the diagonal and off it; not yet for nearly coincident pairs of relu."""
+    """For random inputs, on the diagonal and off it; `test_methods` has the hard ones."""
     x = inputs(40)
     low, high = eq.gram(net, x.astype("float32")), eq.gram(net, x.astype("float32").astype("float64"))
     assert low.ntk.dtype == jnp.float32

@@ -110,17 +110,20 @@ class Images:
         else:
             work = _pairs(n1, n2, x2 is None, lanes, self.core.width, count)
         pair = self.run(f1, f2, work, shape, ntk, mesh)
-        own1 = own2 = variances = None
-        if needs_variances(self.head) or (x2 is None and self.core.apart):
-            own1 = own2 = self.own(f1, n1, shape, ntk, mesh)
+        if ntk and pair[1] is None:  # no layer with weights
+            pair = pair[0], jnp.zeros_like(pair[0])
+        same = _coinciding(x1, x2) if self.core.apart else None
+        variances, own1 = None, None
+        if needs_variances(self.head) or same is not None:
+            own1 = self.own(f1, n1, shape, ntk, mesh)
         if needs_variances(self.head):
-            own2 = own2 if x2 is None else self.own(f2, n2, shape, False, mesh)
+            own2 = own1 if x2 is None else self.own(f2, n2, shape, False, mesh)
             variances = own1[0][work.i], own2[0][work.j]
         pair = at(finish(self.head, pair, variances), lambda values: _matrix(values, work, n1, n2, x2 is None))
-        if x2 is not None or not self.core.apart:
+        if same is None:
             return pair
-        diagonal = finish(self.head, own1, (own1[0], own1[0]))
-        return tuple(None if k is None else jnp.fill_diagonal(k, d, inplace=False) for k, d in zip(pair, diagonal))
+        diagonal = at(finish(self.head, own1, (own1[0], own1[0])), lambda values: values[same[0]])
+        return tuple(None if k is None else k.at[same].set(d) for k, d in zip(pair, diagonal, strict=True))
 
     def own(self, features: Any, n: int, shape: tuple[int, ...], ntk: bool, mesh: Mesh | None) -> Pair:
         """Kernels of each input with itself in front of the head, `[n]`."""
@@ -149,6 +152,19 @@ class Images:
 def _matrix(values: Float[Array, "items lanes"], work: Work, n1: int, n2: int, symmetric: bool) -> Array:
     filled = jnp.zeros((n1, n2), values.dtype).at[work.i, work.j].set(values)
     return jnp.triu(filled) + jnp.triu(filled, 1).T if symmetric else filled
+
+
+def _coinciding(x1: Array, x2: Array | None) -> tuple[np.ndarray, np.ndarray] | None:
+    """Indices (i, j) of equal inputs; `None` if there are none, or inside `jit`, where values are not known."""
+    if workers.is_traced(x1, x2):
+        every = np.arange(len(x1))
+        return (every, every) if x2 is None else None
+    first, second = ([row.tobytes() for row in np.asarray(x)] for x in (x1, x1 if x2 is None else x2))
+    places: dict[bytes, list[int]] = {}
+    for j, row in enumerate(second):
+        places.setdefault(row, []).append(j)
+    pairs = [(i, j) for i, row in enumerate(first) for j in places.get(row, ())]
+    return tuple(np.array(pairs).T) if pairs else None
 
 
 @partial(jax.jit, static_argnums=0)

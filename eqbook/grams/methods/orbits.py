@@ -119,4 +119,5 @@ def _turns_by_90(group: FiniteGroup) -> bool:
     """Whether an element of a group on the plane exchanges rows and columns: it moves a vertical line."""
     line = np.zeros((3, 3, 1))
     line[:, 1] = 1
-    return any((np.asarray(ImageAction(group)(g, line)) != line).any() for g in group.elements)
+    with jax.ensure_compile_time_eval():  # inside the user's jit too
+        return any((np.asarray(ImageAction(group)(g, line)) != line).any() for g in group.elements)

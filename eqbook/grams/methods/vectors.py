@@ -44,20 +44,26 @@ class State(NamedTuple):
         return self.scale - self.gap
 
 
+def _inverse(root: Array) -> Array:
+    """1 / root, and 0 for 0."""
+    return jnp.where(root > 0, 1 / jnp.where(root > 0, root, 1), 0)
+
+
 def _start(x1: Array, x2: Array, same: Array) -> State:
     """The inputs' own kernels; pairs marked `same` are one input twice."""
-    root1, root2 = (jnp.sqrt(jnp.mean(x * x, -1)) for x in (x1, x2))
+    root1, root2 = (safe_sqrt(jnp.mean(x * x, -1)) for x in (x1, x2))
     scale = root1[:, None] * root2
     gap = scale - jnp.matmul(x1, x2.T, precision="highest") / x1.shape[1]
-    gap = jnp.where(same, 0, jnp.maximum(gap, 0))
+    gap = jnp.where(same | (gap < 0), 0, gap)
     near = ~same & (gap < NEAR * scale)
 
     def exact(row: tuple[Array, ...]) -> Array:
-        # sqrt(ab) - c = (|x - y|^2 / d - (sqrt a - sqrt b)^2) / 2
+        # sqrt(ab) - c = sqrt(ab) |x / sqrt a - y / sqrt b|^2 / 2d: exact too where one input is a multiple of the other
         x, root, old, close = row
 
         def differences() -> Array:
-            return jnp.maximum(jnp.mean((x - x2) ** 2, -1) - (root - root2) ** 2, 0) / 2
+            apart = x * _inverse(root) - x2 * _inverse(root2)[:, None]
+            return root * root2 * jnp.mean(apart * apart, -1) / 2
 
         return jnp.where(close, jax.lax.cond(close.any(), differences, lambda: old), old)
 
@@ -67,7 +73,7 @@ def _start(x1: Array, x2: Array, same: Array) -> State:
 
 def _dense(layer: Dense, k: State, ntk: bool) -> State:
     W2, b2 = layer.W_std**2, layer.b_std**2
-    root1, root2 = (jnp.sqrt(W2 * root * root + b2) for root in (k.root1, k.root2))
+    root1, root2 = (safe_sqrt(W2 * root * root + b2) for root in (k.root1, k.root2))
     inner, outer = W2 * k.scale + b2, root1 * root2
     # outer - inner, as a difference of squares over the sum; both are 0 for a layer that makes 0 of everything
     sum_ = outer + inner
@@ -88,10 +94,7 @@ def _relu(k: State) -> State:
 
 
 def _norm(k: State) -> State:
-    def inverse(root: Array) -> Array:
-        return jnp.where(root > 0, 1 / jnp.where(root > 0, root, 1), 0)
-
-    one, two = inverse(k.root1), inverse(k.root2)
+    one, two = _inverse(k.root1), _inverse(k.root2)
     return State(one * k.root1, two * k.root2, one * two * k.gap, None if k.ntk is None else one * two * k.ntk)
 
 
@@ -107,7 +110,7 @@ def _other(layer: Layer, k: State) -> State:
 
 
 def _sum(one: State, two: State) -> State:
-    root1, root2 = (jnp.sqrt(a * a + b * b) for a, b in ((one.root1, two.root1), (one.root2, two.root2)))
+    root1, root2 = (safe_sqrt(a * a + b * b) for a, b in ((one.root1, two.root1), (one.root2, two.root2)))
     scale = root1 * root2
     total = scale + one.scale + two.scale
     lag = (one.root1 * two.root2 - two.root1 * one.root2) ** 2 / jnp.where(total > 0, total, 1)

@@ -12,7 +12,7 @@ from eqbook.groups.augmentation import orbit
 from eqbook.kernels.maps.pooling import linear_map
 from eqbook.kernels.maps.weights import weight_map
 from eqbook.kernels.recursion import kernel_map
-from eqbook.kernels.spatial import window_sum
+from eqbook.kernels.spatial import mean_of_all, window_sum
 from eqbook.kernels.state import PairKernel
 from eqbook.layers import GroupConv, GroupPool, Lift, output_domain
 from eqbook.layers.domain import naming
@@ -47,7 +47,7 @@ def _(layer: GroupConv, k: PairKernel) -> PairKernel:
 def _(layer: GroupPool, k: PairKernel) -> PairKernel:
     r"""$K = \frac{1}{|G|^2} \sum_{g, g'} K_{gg'}$, and the same mean over pairs of pixels."""
     output_domain(layer, k.domain)
-    return linear_map(k, jnp.mean, layout="vector", group=None)
+    return linear_map(k, mean_of_all, layout="vector", group=None)
 
 
 def _lift_vectors(action: Action, support: Array, k: Float[Array, "d d"]) -> Float[Array, "g g"]:

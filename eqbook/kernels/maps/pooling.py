@@ -4,11 +4,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-import jax.numpy as jnp
 from jaxtyping import Array
 
 from eqbook.kernels.recursion import kernel_map
-from eqbook.kernels.spatial import pool_mean, same_pixel
+from eqbook.kernels.spatial import mean_of_all, pool_mean, same_pixel
 from eqbook.kernels.state import PairKernel
 from eqbook.layers import AvgPool, Flatten, GlobalAvgPool, output_domain
 from eqbook.layers.domain import naming
@@ -36,7 +35,7 @@ def _(layer: AvgPool, k: PairKernel) -> PairKernel:
 @kernel_map.register
 def _(layer: GlobalAvgPool, k: PairKernel) -> PairKernel:
     output_domain(layer, k.domain)
-    return linear_map(k, jnp.mean, layout="vector")
+    return linear_map(k, mean_of_all, layout="vector")
 
 
 @kernel_map.register
@@ -45,4 +44,4 @@ def _(layer: Flatten, k: PairKernel) -> PairKernel:
     output_domain(layer, k.domain)
     if k.domain == "vectors":
         return k
-    return linear_map(k, lambda covariance: jnp.mean(same_pixel(covariance)), layout="vector")
+    return linear_map(k, lambda covariance: mean_of_all(same_pixel(covariance)), layout="vector")

@@ -15,6 +15,9 @@ def _(layer: Residual, k: PairKernel) -> PairKernel:
     if not branch.is_gaussian:
         raise ValueError(f"{layer}: expected a branch whose last layer has weights, got {layer.branch.layers[-1]}.")
     if (branch.layout, branch.nngp.shape) != (k.layout, k.nngp.shape):
-        raise ValueError(f"{layer}: expected a branch that keeps the image's shape; use stride 1 and no pooling in it.")
+        raise ValueError(
+            f"{layer}: expected a branch that keeps the image's shape, got pairs of {branch.nngp.shape} from "
+            f"{k.nngp.shape}; use stride 1 and no pooling in it."
+        )
     sums = {name: getattr(k, name) + getattr(branch, name) for name in ("nngp", "ntk", "self1", "self2")}
     return replace(k, **sums)

@@ -29,7 +29,7 @@ def _(layer: LiftS2, k: PairKernel) -> PairKernel:
         if k.layout != "harmonics":
             raise ValueError("expected the network's input, whose harmonic coefficients it needs; put it first.")
         bandwidth = kept_bandwidth(layer.bandwidth, feature_bandwidth(k.nngp.shape[-1]))
-        size = quadrature_size(layer.quadrature, bandwidth)
+        size = quadrature_size(layer.quadrature, bandwidth, k.signed)
         table, _ = (identity_rule if k.coincident else rotation_rule)(bandwidth, size)
 
         def at_rotations(features: Float[Array, "*batch features"], table: np.ndarray) -> Array:

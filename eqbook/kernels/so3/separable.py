@@ -53,10 +53,14 @@ def separable_rule(bandwidth: int, size: int) -> SeparableRule:
         return wigner_table(bandwidth, grid)
 
     straight = at(0.0)
-    features, tables, series = [np.flatnonzero(orders == 0)], [straight[orders == 0]], [np.ones_like(gamma)]
+    features, tables, series = (
+        [np.flatnonzero(orders == 0).astype(np.int32)],
+        [straight[orders == 0]],
+        [np.ones_like(gamma)],
+    )
     for n in range(1, bandwidth):
         chosen = np.flatnonzero(abs(orders) == n)
-        features.append(chosen)
+        features.append(chosen.astype(np.int32))  # JAX remembers 64-bit indices when those types are off again
         tables.append(np.concatenate([straight[chosen], at(np.pi / (2 * n))[chosen]], 1))
         series += [np.cos(n * gamma), np.sin(n * gamma)]
     return SeparableRule(tuple(features), tuple(tables), np.stack(series, 1), weights.T.ravel())

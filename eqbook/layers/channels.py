@@ -1,0 +1,33 @@
+"""How many channels a feature map has, to refuse a residual branch that does not end with as many as it begins."""
+
+from eqbook.layers.conv import Conv
+from eqbook.layers.dense import Dense
+from eqbook.layers.domain import naming
+from eqbook.layers.groups import GroupConv, Lift
+from eqbook.layers.layer import Layer
+from eqbook.layers.pooling import Flatten
+from eqbook.layers.residual import Residual
+from eqbook.layers.sequential import Sequential
+from eqbook.layers.sphere import LiftS2, SO3Conv
+
+
+def output_channels(layer: Layer, channels: int | None) -> int | None:
+    """Channels behind a layer, given those in front of it; `None` behind `Flatten`, where they depend on the image.
+
+    Raises:
+        ValueError: if a residual branch changes their number; the message names the layer and its position.
+    """
+    if isinstance(layer, Dense):
+        return layer.features
+    if isinstance(layer, Conv | Lift | GroupConv | LiftS2 | SO3Conv):
+        return layer.channels
+    if isinstance(layer, Sequential):
+        for position, inner in enumerate(layer.layers):
+            with naming(f"layer {position}"):
+                channels = output_channels(inner, channels)
+        return channels
+    if isinstance(layer, Residual):
+        made = output_channels(layer.branch, channels)
+        if None not in (made, channels) and made != channels:
+            raise ValueError(f"{layer}: expected a branch with {channels} channels like its input, got {made}.")
+    return None if isinstance(layer, Flatten) else channels

@@ -1,0 +1,74 @@
+"""Gram matrices on eight virtual devices: equal to those of one, and the work really is spread."""
+
+import os
+import subprocess
+import sys
+
+SCRIPT = """
+import sys
+
+sys.path.insert(0, sys.argv[1])
+
+import jax
+import numpy as np
+from grams.cases import ONE_EACH, inputs
+
+import eqbook as eq
+from eqbook.grams import workers
+from eqbook.testing import relative_error, tolerance
+
+assert len(jax.devices()) == 8
+mesh = jax.make_mesh((8,), ("devices",))
+outputs = []
+original = workers.sharded
+
+
+def sharded(*args):
+    call = original(*args)
+
+    def recorded(*operands):
+        result = call(*operands)
+        outputs.extend(jax.tree.leaves(result))
+        return result
+
+    return recorded
+
+
+workers.sharded = sharded
+for name, case in ONE_EACH.items():
+    # Neither 11 nor 3 is a multiple of 8; with 3 there are devices without a row of their own.
+    for n1, n2 in ((11, None), (3, 11)) if name in ("relu-bias", "one-row") else ((11, None),):
+        x1, x2 = inputs(case.shape, n1), None if n2 is None else inputs(case.shape, n2, seed=1)
+        one, many = eq.gram(case.net, x1, x2), eq.gram(case.net, x1, x2, mesh=mesh)
+        for kind in ("nngp", "ntk"):
+            a, b = np.asarray(getattr(many, kind)), np.asarray(getattr(one, kind))
+            assert a.shape == b.shape and a.dtype == b.dtype, (name, n1, n2, kind)
+            assert np.isfinite(a).all()
+            assert relative_error(a, b) < tolerance(a.dtype, 30), (name, n1, n2, kind, relative_error(a, b))
+            if n2 is None:
+                np.testing.assert_array_equal(a, a.T)
+    assert outputs, name
+    for array in outputs:
+        assert len(array.sharding.device_set) == 8 and not array.sharding.is_fully_replicated, (name, array.sharding)
+        # Each device holds, and computed, an eighth.
+        assert {8 * shard.data.shape[0] for shard in array.addressable_shards} == {array.shape[0]}, name
+    outputs.clear()
+    print(name, "agrees", flush=True)
+
+two_axes = jax.make_mesh((4, 2), ("rows", "columns"))
+case = ONE_EACH["relu-bias"]
+x = inputs(case.shape, 11)
+tiled = eq.gram(case.net, x, mesh=two_axes, tile=4)
+assert relative_error(tiled.ntk, eq.gram(case.net, x).ntk) < tolerance(np.float32, 30)
+assert len(outputs[0].sharding.device_set) == 8
+print("all agree")
+"""
+
+
+def test_eight_devices_equal_one():
+    tests = os.path.dirname(os.path.dirname(__file__))
+    flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=8"
+    env = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
+    run = subprocess.run([sys.executable, "-c", SCRIPT, tests], env=env, text=True, capture_output=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert run.stdout.endswith("all agree\n")
