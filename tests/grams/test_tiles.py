@@ -24,7 +24,7 @@ def equal(one, two):
     return all(np.array_equal(getattr(one, kind), getattr(two, kind)) for kind in KINDS)
 
 
-@pytest.mark.parametrize("name, sizes", [("relu-bias", (1, 3, 7, 50)), ("even-odd", (3,)), ("D3-head", (5,))])
+@pytest.mark.parametrize("name, sizes", [("relu-bias", (1, 3, 7, 50)), ("one-row", (3,)), ("flat-input", (5,))])
 def test_tiles_do_not_change_the_result(name, sizes):
     """Sizes that divide the batch, that do not, one, and more than there are; rectangles in `test_methods` too."""
     net, shape, _ = CASES[name]

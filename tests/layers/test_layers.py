@@ -2,6 +2,7 @@
 
 import pickle
 
+import jax
 import numpy as np
 import pytest
 
@@ -23,6 +24,9 @@ BAD = {
     "activation": (lambda: eq.Activation("tanh"), "Activation: `function`: expected a function such as jnp.tanh"),
     "activation class": (lambda: eq.Activation(eq.Relu), "Activation: `function`: expected a function"),
     "nodes": (lambda: eq.Activation(abs, nodes=0), "Activation: nodes`: expected an integer of at least 1"),
+    "too many nodes": (lambda: eq.Activation(abs, nodes=400), "Activation: `nodes`: expected at most 256, got 400"),
+    "a NumPy function": (lambda: eq.Activation(np.tanh), "expected an elementwise function of JAX arrays"),
+    "not elementwise": (lambda: eq.Activation(jax.numpy.sum), "expected an elementwise function with real values"),
     "no layers": (lambda: eq.Sequential(), "Sequential: expected at least one layer"),
     "class for layer": (lambda: eq.Sequential(eq.Dense(1), eq.Relu), "layer 1: expected a layer such as"),
     "a list": (lambda: eq.Sequential([eq.Dense(1)]), "layer 0: expected a layer such as"),

@@ -1,0 +1,93 @@
+"""Where a Gram matrix could go wrong without a word: large variances, mixed dtypes, equal inputs, odd networks."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import eqbook as eq
+from eqbook.testing import relative_error
+
+RNG = np.random.default_rng(0)
+IMAGES = RNG.normal(size=(3, 4, 4, 1))
+VECTORS = RNG.normal(size=(4, 6))
+ERF_CONV = eq.Sequential(eq.Conv(8, (3, 3)), eq.Erf(), eq.Conv(8, (3, 3)), eq.Erf(), eq.GlobalAvgPool(), eq.Dense(1))
+ERF_DENSE = eq.Sequential(eq.Dense(8), eq.Erf(), eq.Dense(8), eq.Erf(), eq.Dense(1))
+
+
+@pytest.mark.parametrize("net, x", [(ERF_CONV, IMAGES), (ERF_DENSE, VECTORS)], ids=["pooled", "vectors"])
+def test_erf_keeps_its_digits_at_large_variances(net, x, x64):
+    """(1 + 2a)(1 + 2b) - 4c^2 cancels: raw pixels up to 255 have variances of 10^4."""
+    for scale in (1e2, 1e4):
+        single = eq.gram(net, (scale * x).astype(np.float32))
+        double = eq.gram(net, (scale * x).astype(np.float32).astype(float))
+        for kind in ("nngp", "ntk"):
+            a, b = np.asarray(getattr(single, kind)), np.asarray(getattr(double, kind))
+            assert relative_error(a, b) < 1e-5
+            assert np.abs(np.diag(a / b) - 1).max() < 1e-5
+
+
+def test_a_layer_in_front_of_a_lift(x64):
+    """The orbit average is that of the inputs; a convolution in front does not commute with rotations of its filter."""
+    group = eq.cyclic(4)
+    net = eq.Sequential(
+        eq.Conv(8, (3, 3)), eq.Relu(), eq.Lift(group, 8, (3, 3)), eq.Relu(), eq.GroupPool(), eq.Dense(1)
+    )
+    auto, literal = eq.gram(net, IMAGES), eq.gram(net, IMAGES, method="literal")
+    assert relative_error(auto.ntk, literal.ntk) < 1e-12
+
+
+def test_the_wider_dtype_of_two_batches(x64):
+    x = IMAGES.astype(np.float32)
+    assert eq.gram(ERF_CONV, x, IMAGES).ntk.dtype == np.float64
+    assert eq.gram(ERF_CONV, x, x.astype(np.float16)).ntk.dtype == np.float32
+
+
+def test_a_network_without_weights_has_no_tangents():
+    for tile in (None, 1):
+        assert not np.asarray(eq.gram(eq.Sequential(eq.Flatten()), IMAGES, tile=tile).ntk).any()
+
+
+def test_gradient_at_a_vector_of_zeros(x64):
+    """K(x, 1) = <x, 1> / 3, also where the variance of x is 0."""
+    net = eq.Sequential(eq.Dense(1))
+    gradient = jax.grad(lambda x: eq.gram(net, x, jnp.ones((1, 3))).nngp.sum())(jnp.zeros((1, 3)))
+    np.testing.assert_allclose(gradient, 1 / 3, rtol=1e-12)
+
+
+def test_gradient_at_coinciding_inputs_in_two_batches(x64):
+    """The NTK has a kink there, and its slope is 0 by convention, in every method."""
+    net = eq.Sequential(eq.Dense(4, b_std=0.5), eq.Relu(), eq.Dense(4, b_std=0.5), eq.Relu(), eq.Dense(1))
+    x = jnp.asarray(VECTORS[:1])
+    slopes = [
+        jax.grad(lambda a, method=method: eq.gram(net, a, x, method=method).ntk.sum())(x)
+        for method in ("auto", "literal")
+    ]
+    np.testing.assert_allclose(*slopes, rtol=1e-10)
+
+
+def test_a_branch_keeps_the_number_of_channels():
+    with pytest.raises(ValueError, match=r"layer 1: Residual.*expected a branch with 4 channels like its input, got 8"):
+        eq.gram(eq.Sequential(eq.Dense(4), eq.Residual(eq.Relu(), eq.Dense(8)), eq.Dense(1)), VECTORS)
+
+
+@pytest.mark.parametrize("activation, bound", [(eq.Relu(), 1e-5), (eq.Erf(), 1e-5)], ids=["relu", "erf"])
+def test_quadrature_on_rotations_has_converged(activation, bound, x64):
+    """The default rule against one with twice the nodes, on noise of bandwidth 4 and one channel: each entry."""
+    noise = eq.kernels.so3.sphere_signal(RNG.normal(size=(3, 16, 1)) / 4)
+    rest = (activation, eq.SO3Conv(1), activation, eq.SO3Pool(), eq.Dense(1))
+    default = eq.gram(eq.Sequential(eq.LiftS2(1), *rest), noise).ntk
+    fine = eq.gram(eq.Sequential(eq.LiftS2(1, quadrature=22), *rest), noise).ntk
+    scale = np.sqrt(np.outer(np.diag(fine), np.diag(fine)))
+    assert (np.abs(default - fine) / scale).max() < bound
+    assert relative_error(default, fine) < bound
+
+
+def test_an_input_in_both_batches_is_one_input(x64):
+    """On rotations an input with itself has a rule of its own, whether it comes in one batch or in two."""
+    net = eq.Sequential(eq.LiftS2(1), eq.Relu(), eq.SO3Conv(1), eq.Relu(), eq.SO3Pool(), eq.Dense(1))
+    x = RNG.normal(size=(2, 4, 3, 1))
+    x = np.concatenate([x, x[:1]])
+    once, twice = eq.gram(net, x).ntk, eq.gram(net, x, x.copy()).ntk
+    np.testing.assert_allclose(once, twice, rtol=1e-12)
+    assert once[0, 2] == once[0, 0]
