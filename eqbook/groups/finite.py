@@ -37,7 +37,8 @@ class FiniteGroup:
     @cached_property
     def inverse(self) -> Int[np.ndarray, " order"]:
         r"""`inverse[g]` is the index of $g^{-1}$."""
-        inverse = np.argmax(self.table == self.identity, axis=1)
+        # 32 bits: JAX remembers an index of 64 that it has seen, and refuses it when those types are off again.
+        inverse = np.argmax(self.table == self.identity, axis=1).astype(np.int32)
         inverse.setflags(write=False)
         return inverse
 
