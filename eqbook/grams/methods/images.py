@@ -15,7 +15,7 @@ from eqbook.grams.methods.head import finish, needs_variances
 from eqbook.grams.methods.steps import Pair, across, at
 from eqbook.layers import Layer
 
-LANES = 32  # entries of two vector instructions: fewer leave registers idle
+LANES = 16  # entries that one vector instruction holds
 
 
 def field_size() -> int:
