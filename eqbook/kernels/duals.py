@@ -41,7 +41,7 @@ def _gap(a: Scalar, b: Scalar, c: Scalar) -> tuple[Scalar, Scalar]:
     return jnp.where(gap < 0, 0, gap), root_a * root_b
 
 
-def relu_dual(a: Scalar, b: Scalar, c: Scalar) -> tuple[Scalar, Scalar]:
+def relu_dual(a: Scalar, b: Scalar, c: Scalar, snap: int = 0) -> tuple[Scalar, Scalar]:
     r"""Dual of the rectified linear unit.
 
     With $\theta = \arccos(c / \sqrt{ab})$:
@@ -52,6 +52,8 @@ def relu_dual(a: Scalar, b: Scalar, c: Scalar) -> tuple[Scalar, Scalar]:
         a: variance of u.
         b: variance of v.
         c: covariance of u and v.
+        snap: a gap $\sqrt{ab} - c$ of fewer roundings than this counts as 0. Variances and covariances that a recursion
+            computes each on its own differ by rounding where inputs coincide, and the angle is a root of the gap.
 
     Returns:
         $E[\sigma(u)\sigma(v)]$ and $E[\sigma'(u)\sigma'(v)]$.
@@ -60,8 +62,7 @@ def relu_dual(a: Scalar, b: Scalar, c: Scalar) -> tuple[Scalar, Scalar]:
         Cho, Saul, "Kernel Methods for Deep Learning", NeurIPS 2009.
     """
     gap, s = _gap(a, b, c)
-    # A gap of a few roundings is that of coinciding inputs, whose root would be wrong by 1e-4 (1e-8 in float64).
-    gap = jnp.where(gap <= SNAP / 2 * jnp.finfo(jnp.result_type(gap)).eps * s, 0, gap)
+    gap = jnp.where(gap <= snap / 2 * jnp.finfo(jnp.result_type(gap)).eps * s, 0, gap)
     near, far = safe_sqrt(gap), safe_sqrt(s + c)  # 2 s sin^2(theta/2) and 2 s cos^2(theta/2), up to the root
     # No branch on near > 0: compiled, `gap` is computed more than once, each time rounded its own way, and two branches
     # that disagree on its sign would give an angle far from 0. near^2 + far^2 = 2 s, so only s = 0 needs a guard.

@@ -7,7 +7,6 @@ from jaxtyping import Array, Float
 
 from eqbook.grams.methods.steps import Pair
 from eqbook.kernels import PairKernel, kernel_map
-from eqbook.kernels.correlation import SNAP
 from eqbook.layers import Dense, Layer, Sequential
 
 
@@ -30,10 +29,6 @@ def finish(
         return pair
     nngp, ntk = pair
     one, two = (jnp.zeros((), nngp.dtype),) * 2 if variances is None else variances
-    if variances is not None:
-        # Coinciding inputs: rounding leaves the covariance a few units off the variance, and relu takes its root.
-        middle = (one + two) / 2
-        nngp = jnp.where(jnp.abs(middle - nngp) <= SNAP / 2 * jnp.finfo(nngp.dtype).eps * middle, middle, nngp)
     k = PairKernel(nngp, jnp.zeros_like(nngp) if ntk is None else ntk, one, two, "vector", is_gaussian=True)
     k = kernel_map(Sequential(*head), k)
     return k.nngp, k.ntk

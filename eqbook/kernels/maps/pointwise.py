@@ -7,7 +7,7 @@ from functools import partial
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from eqbook.kernels.duals import erf_dual, relu_dual, safe_sqrt
+from eqbook.kernels.duals import SNAP, erf_dual, relu_dual, safe_sqrt
 from eqbook.kernels.quadrature import quadrature_dual
 from eqbook.kernels.recursion import kernel_map
 from eqbook.kernels.spatial import same_pixel
@@ -55,7 +55,7 @@ def pointwise_map(layer: Layer, dual: Callable, k: PairKernel) -> PairKernel:
 
 @kernel_map.register
 def _(layer: Relu, k: PairKernel) -> PairKernel:
-    return pointwise_map(layer, relu_dual, k)
+    return pointwise_map(layer, partial(relu_dual, snap=SNAP), k)
 
 
 @kernel_map.register

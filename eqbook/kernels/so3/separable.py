@@ -19,14 +19,12 @@ from eqbook.kernels.so3.wigner import wigner_table
 
 
 class SeparableRule(NamedTuple):
-    """Tables of the product rule.
+    r"""Tables of the product rule.
 
-    Attributes:
-        features: for each $|n|$ the indices of its features, in the order of `wigner_table`.
-        tables: for each $|n|$ the coefficients of cosine and sine at all $(\\alpha, \\beta)$,
-            `[features, 2 * 2B * B]`; for $n = 0$ of the constant, `[features, 2B * B]`.
-        series: values of $1, \\cos\\gamma, \\sin\\gamma, \\cos 2\\gamma, \\dots$ at the angles $\\gamma$, `[2B, 2L-1]`.
-        weights: of the points, $\\gamma$ slowest, `[4B^3]`.
+    `features` has for each $|n|$ the indices of its features, in the order of `wigner_table`. `tables` has for each
+    $|n|$ the coefficients of cosine and sine at all $(\alpha, \beta)$, `[features, 2 * 2B * B]`, for $n = 0$ those of
+    the constant, `[features, 2B * B]`. `series` has the values of $1, \cos\gamma, \sin\gamma, \cos 2\gamma, \dots$ at
+    the angles $\gamma$, `[2B, 2L-1]`; `weights` those of the points, $\gamma$ slowest, `[4B^3]`.
     """
 
     features: tuple[np.ndarray, ...]
