@@ -14,6 +14,7 @@ from typing import Any
 import jax
 
 ROOT = Path(__file__).resolve().parents[1]
+REPEATS = 10  # of a quick call in one round
 
 
 @dataclass
@@ -60,6 +61,9 @@ def alternate(
 ) -> tuple[dict[str, Any], dict[str, Timing]]:
     """Results and times of several calls, one after the other in each round, so that a busy machine slows all alike.
 
+    Within a round a call is repeated until it has taken as long as the slowest one, or `REPEATS` times: next to calls
+    of many seconds, one call of some milliseconds would say more about a neighbour's work than about its own.
+
     Args:
         calls: what to time, by name.
         rounds: how many at most; at least two are made.
@@ -73,10 +77,17 @@ def alternate(
     for done in range(rounds):
         if done >= 2 and time.perf_counter() - started > budget:
             break
-        for name, call in calls.items():
-            _, wall, cpu = timed(call)
-            times[name].wall.append(wall)
-            times[name].cpu.append(cpu)
+        slowest = 0.0
+        for name in sorted(calls, key=lambda name: -times[name].first):
+            spent = 0.0
+            for _ in range(REPEATS):
+                _, wall, cpu = timed(calls[name])
+                times[name].wall.append(wall)
+                times[name].cpu.append(cpu)
+                spent += wall
+                if spent >= slowest:
+                    break
+            slowest = max(slowest, spent)
     return results, times
 
 

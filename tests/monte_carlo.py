@@ -18,7 +18,7 @@ def widen(layer, width, outputs=1):
         return eq.Residual(*widen(layer.branch, width, outputs).layers)
     if isinstance(layer, eq.Dense):
         return eq.Dense(width if layer.features > 1 else outputs, layer.W_std, layer.b_std)
-    if isinstance(layer, eq.Lift | eq.GroupConv | eq.LiftS2 | eq.SO3Conv):
+    if isinstance(layer, eq.LocallyConnected | eq.Lift | eq.GroupConv | eq.LiftS2 | eq.SO3Conv):
         return dataclasses.replace(layer, channels=width)
     if isinstance(layer, eq.Conv):
         return eq.Conv(width, layer.filter_shape, layer.strides, layer.padding, layer.W_std, layer.b_std)

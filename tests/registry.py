@@ -49,9 +49,30 @@ def image_networks() -> dict[str, eq.Sequential]:
     nets["residual"] = eq.Sequential(
         eq.Conv(16, (3, 3)), eq.Residual(eq.Relu(), eq.Conv(16, (3, 3), b_std=0.1)), eq.Erf(), eq.Flatten(), eq.Dense(1)
     )
+    nets |= local_networks()
     nets["layer-norm"] = eq.Sequential(
         eq.Conv(16, (2, 2), W_std=2.0), eq.LayerNorm(), eq.Relu(), eq.Flatten(), eq.Dense(16), eq.Erf(), eq.Dense(1)
     )
+    return nets
+
+
+def local_networks() -> dict[str, eq.Sequential]:
+    """Networks with locally connected layers: every padding, with and without pooling, mixed with a convolution."""
+    nets = {}
+    for padding in ("SAME", "VALID", "CIRCULAR"):
+        body = (
+            eq.LocallyConnected(16, (3, 2), (2, 1), padding, W_std=1.3, b_std=0.2),
+            eq.Relu(),
+            eq.LocallyConnected(16, (2, 2), padding=padding, W_std=1.2),
+            eq.Erf(),
+        )
+        nets[f"local-{padding}"] = eq.Sequential(*body, eq.Flatten(), eq.Dense(1, W_std=1.1, b_std=0.3))
+        if padding == "SAME":
+            nets["pooled-local"] = eq.Sequential(*body, eq.GlobalAvgPool(), eq.Dense(1))
+    nets["local-residual"] = eq.Sequential(
+        eq.Conv(16, (3, 3)), eq.Residual(eq.Relu(), eq.LocallyConnected(16, (3, 3), b_std=0.1)), eq.Erf(),
+        eq.Flatten(), eq.Dense(1),
+    )  # fmt: skip
     return nets
 
 

@@ -19,6 +19,7 @@ from eqbook.kernels import pair_kernel
 from eqbook.kernels.recursion import signed
 from eqbook.kernels.so3 import kept_bandwidth, quadrature_size
 from eqbook.layers import (
+    AvgPool,
     Dense,
     Flatten,
     GlobalAvgPool,
@@ -26,6 +27,7 @@ from eqbook.layers import (
     Layer,
     Lift,
     LiftS2,
+    LocallyConnected,
     Residual,
     Sequential,
     SO3Conv,
@@ -33,6 +35,7 @@ from eqbook.layers import (
 )
 
 FAST = ("float32", "float64")  # dtypes that the fast methods have polynomials for
+CHEAP = 256  # tile where a pair costs microseconds: a smaller one would spend its time on what comes once for a tile
 
 
 def flat(layers: Sequence[Layer]) -> tuple[Layer, ...]:
@@ -89,11 +92,15 @@ def _images(layers: tuple[Layer, ...], shape: tuple[int, ...]) -> Images | None:
         plain = without_group(body) if isinstance(body[0], Lift) else None
         program = None if plain is None else build(plain, shape[:2])
         return None if program is None else Images(Orbit(Displacements(program), body[0].action), head)
-    program = build(body, shape[:2], strided=isinstance(end, Flatten))
-    if program is None:
-        return None
-    core = Pixels(program) if isinstance(end, Flatten) else Displacements(program)
-    return Images(core, tuple(layer for layer in head if not isinstance(layer, Flatten)))
+    head = tuple(layer for layer in head if not isinstance(layer, Flatten))
+    if isinstance(end, GlobalAvgPool):
+        program = build(body, shape[:2])
+        return None if program is None else Images(Displacements(program), head)
+    if body and isinstance(body[-1], AvgPool):
+        program = build(body[:-1], shape[:2])
+        return None if program is None else Images(Displacements(program, body[-1]), head)
+    program = build(_with_shared_filters(body), shape[:2], strided=True)
+    return None if program is None else Images(Pixels(program), head, CHEAP)
 
 
 def _sphere(body: tuple[Layer, ...], head: tuple[Layer, ...], shape: tuple[int, ...]) -> Images | None:
@@ -103,8 +110,19 @@ def _sphere(body: tuple[Layer, ...], head: tuple[Layer, ...], shape: tuple[int, 
     program = build(plain, (), strided=True)
     if program is None:
         return None
-    return Images(
-        Sphere(program, bandwidth, quadrature_size(lift.quadrature, bandwidth, signed(Sequential(*body, *head)))), head
+    size = quadrature_size(lift.quadrature, bandwidth, signed(Sequential(*body, *head)))
+    return Images(Sphere(program, bandwidth, size), head, CHEAP)
+
+
+def _with_shared_filters(layers: Sequence[Layer]) -> tuple[Layer, ...]:
+    """A convolution in place of each locally connected layer: in front of `Flatten` their kernels are the same."""
+    return tuple(
+        layer.shared
+        if isinstance(layer, LocallyConnected)
+        else Residual(*_with_shared_filters(flat(layer.branch.layers)))
+        if isinstance(layer, Residual)
+        else layer
+        for layer in layers
     )
 
 

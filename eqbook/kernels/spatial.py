@@ -76,3 +76,11 @@ def mean_of_all(k: Float[Array, "..."]) -> Float[Array, ""]:
 def same_pixel(k: Float[Array, "..."]) -> Float[Array, "h w"]:
     """$K(t, t)$ from either layout of images."""
     return k if k.ndim == 2 else jnp.einsum("hwhw->hw", k)
+
+
+def only_same_pixel(k: Float[Array, "..."]) -> Float[Array, "..."]:
+    r"""$\delta_{tt'} K(t, t')$ in either layout of images."""
+    if k.ndim == 2:
+        return k
+    h, w = k.shape[:2]
+    return k * jnp.eye(h * w, dtype=k.dtype).reshape(h, w, h, w)

@@ -16,6 +16,7 @@ from eqbook.layers.groups import GroupConv as GroupConv
 from eqbook.layers.groups import GroupPool as GroupPool
 from eqbook.layers.groups import Lift as Lift
 from eqbook.layers.layer import Layer as Layer
+from eqbook.layers.locally_connected import LocallyConnected as LocallyConnected
 from eqbook.layers.normalisation import LayerNorm as LayerNorm
 from eqbook.layers.pooling import AvgPool as AvgPool
 from eqbook.layers.pooling import Flatten as Flatten
@@ -40,6 +41,7 @@ __all__ = [
     "LayerNorm",
     "Lift",
     "LiftS2",
+    "LocallyConnected",
     "OnGroup",
     "OnRotations",
     "Relu",

@@ -5,6 +5,7 @@ from eqbook.layers.dense import Dense
 from eqbook.layers.domain import naming
 from eqbook.layers.groups import GroupConv, Lift
 from eqbook.layers.layer import Layer
+from eqbook.layers.locally_connected import LocallyConnected
 from eqbook.layers.pooling import Flatten
 from eqbook.layers.residual import Residual
 from eqbook.layers.sequential import Sequential
@@ -19,7 +20,7 @@ def output_channels(layer: Layer, channels: int | None) -> int | None:
     """
     if isinstance(layer, Dense):
         return layer.features
-    if isinstance(layer, Conv | Lift | GroupConv | LiftS2 | SO3Conv):
+    if isinstance(layer, Conv | LocallyConnected | Lift | GroupConv | LiftS2 | SO3Conv):
         return layer.channels
     if isinstance(layer, Sequential):
         for position, inner in enumerate(layer.layers):

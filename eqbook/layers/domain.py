@@ -12,6 +12,7 @@ from typing import Literal
 from eqbook.groups.finite import FiniteGroup
 from eqbook.layers.conv import Conv
 from eqbook.layers.layer import Layer
+from eqbook.layers.locally_connected import LocallyConnected
 from eqbook.layers.pooling import AvgPool, Flatten, GlobalAvgPool
 from eqbook.layers.residual import Residual
 from eqbook.layers.sequential import Sequential
@@ -86,6 +87,7 @@ def _need_pixels(layer: Layer, domain: Domain) -> None:
 
 
 @output_domain.register(Conv)
+@output_domain.register(LocallyConnected)
 @output_domain.register(AvgPool)
 def _(layer: Layer, domain: Domain) -> Domain:
     _need_pixels(layer, domain)

@@ -67,6 +67,26 @@ class ConvModule(nn.Module):
         return z if self.b_std == 0 else z + self.b_std * standard_normal(self, "b", (self.channels,), x)
 
 
+class LocallyConnectedModule(nn.Module):
+    """Finite locally connected layer; the first two axes of its parameters are the places of the output."""
+
+    channels: int
+    filter_shape: tuple[int, int]
+    strides: tuple[int, int]
+    padding: str
+    W_std: float
+    b_std: float
+
+    @nn.compact
+    def __call__(self, x: Float[Array, "n h w c"]) -> Float[Array, "n h2 w2 channels"]:
+        seen = patches(x, self.filter_shape, self.strides, self.padding)
+        places, terms = seen.shape[1:3], seen.shape[3]
+        W = standard_normal(self, "W", (*places, *self.filter_shape, x.shape[-1], self.channels), x)
+        W = W.reshape(*places, terms, self.channels)
+        z = self.W_std / math.sqrt(terms) * jnp.einsum("nhwf,hwfc->nhwc", seen, W, precision="highest")
+        return z if self.b_std == 0 else z + self.b_std * standard_normal(self, "b", (*places, self.channels), x)
+
+
 class Pointwise(nn.Module):
     """A function of the data without parameters: a nonlinearity, a pooling, a normalisation."""
 

@@ -26,6 +26,7 @@ from eqbook.layers import (
     LayerNorm,
     Lift,
     LiftS2,
+    LocallyConnected,
     Relu,
     Residual,
     Sequential,
@@ -38,6 +39,7 @@ from eqbook.networks.groups import GroupConvModule, LiftModule, group_mean
 from eqbook.networks.layers import (
     ConvModule,
     DenseModule,
+    LocallyConnectedModule,
     Pointwise,
     ResidualModule,
     SequentialModule,
@@ -68,6 +70,13 @@ def _(layer: Dense) -> nn.Module:
 @to_flax.register
 def _(layer: Conv) -> nn.Module:
     return ConvModule(layer.channels, layer.filter_shape, layer.strides, layer.padding, layer.W_std, layer.b_std)
+
+
+@to_flax.register
+def _(layer: LocallyConnected) -> nn.Module:
+    return LocallyConnectedModule(
+        layer.channels, layer.filter_shape, layer.strides, layer.padding, layer.W_std, layer.b_std
+    )
 
 
 @to_flax.register

@@ -26,6 +26,10 @@ def conv(filter_shape, padding="SAME", b_std=0.0, strides=(1, 1)):
     return eq.Conv(4, filter_shape, strides, padding, 1.3, b_std)
 
 
+def local(filter_shape, padding="SAME", b_std=0.0, strides=(1, 1)):
+    return eq.LocallyConnected(4, filter_shape, strides, padding, 1.3, b_std)
+
+
 def dense(b_std=0.0):
     return eq.Dense(4, 1.2, b_std)
 
@@ -50,6 +54,18 @@ DISPLACEMENTS = {
     "even-odd": Case(Seq(conv((3, 2)), Relu, conv((2, 4), b_std=0.3), Erf, Pool, OUT), IMAGE, "Displacements"),
     "circular-larger": Case(
         Seq(conv((7, 2), "CIRCULAR", 0.2), Relu, conv((3, 9), "CIRCULAR"), Relu, Pool, OUT), IMAGE, "Displacements"
+    ),
+    "local-pool": Case(
+        Seq(conv((3, 3), b_std=0.3), Relu, conv((3, 3)), Erf, eq.AvgPool((2, 2)), Flat, dense(), Relu, OUT), IMAGE,
+        "Displacements",
+    ),
+    "local-pool-overlapping": Case(
+        Seq(conv((3, 2), "VALID"), Relu, conv((2, 3)), Res(Relu, conv((1, 1))), eq.AvgPool((3, 2), (1, 2)), Flat, OUT),
+        (7, 6, 2),
+        "Displacements",
+    ),
+    "local-pool-of-all": Case(
+        Seq(conv((3, 3), "CIRCULAR"), Relu, eq.AvgPool(IMAGE[:2]), Flat, OUT), IMAGE, "Displacements"
     ),
     "same-valid-same": Case(
         Seq(conv((3, 3)), Relu, conv((2, 3), "VALID", 0.2), Relu, conv((3, 2)), Erf, conv((2, 1), "VALID"), Pool, OUT),
@@ -82,6 +98,10 @@ PIXELS = {
         (4, 4, 2), "Pixels",
     ),
     "flat-pixel": Case(Seq(conv((3, 3), b_std=0.1), Relu, conv((1, 1)), Relu, Flat), (1, 1, 3), "Pixels"),
+    "local-norm-head": Case(
+        Seq(local((3, 3), b_std=0.3), Norm, Res(TANH, dense(), Seq(local((2, 2)))), Relu, Flat, dense(), Relu, OUT),
+        (4, 4, 2), "Pixels",
+    ),
     "flat-input": Case(Seq(Flat, dense(0.3), Relu, OUT), IMAGE, "Pixels"),
 }  # fmt: skip
 ORBITS = {

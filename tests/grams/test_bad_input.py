@@ -100,6 +100,7 @@ def test_images_smaller_than_a_window(case):
 
 NEED_SPACE = {
     "Conv": (eq.Conv(2, PIXEL), "needs images, and its input is a batch of vectors"),
+    "LocallyConnected": (eq.LocallyConnected(2, PIXEL), "needs images, and its input is a batch of vectors"),
     "AvgPool": (eq.AvgPool(PIXEL), "needs images, and its input is a batch of vectors"),
     "GlobalAvgPool": (eq.GlobalAvgPool(), "needs images, and its input is a batch of vectors"),
     "Lift-plane": (eq.Lift(C4, 2, PIXEL), ": expected a batch of images, got a batch of vectors"),

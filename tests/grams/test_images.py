@@ -36,9 +36,10 @@ def stax_network(net):
             return stax.serial(*map(convert, layer.layers))
         if isinstance(layer, eq.Dense):
             return stax.Dense(layer.features, layer.W_std, layer.b_std or None)
-        if isinstance(layer, eq.Conv):
+        if isinstance(layer, eq.Conv | eq.LocallyConnected):
             shape = (layer.channels, layer.filter_shape, layer.strides, layer.padding)
-            return stax.Conv(*shape, layer.W_std, layer.b_std or None)
+            make = stax.Conv if isinstance(layer, eq.Conv) else stax.ConvLocal
+            return make(*shape, layer.W_std, layer.b_std or None)
         if isinstance(layer, eq.AvgPool):
             return stax.AvgPool(layer.window, layer.strides, "VALID")
         return plain[type(layer)]()
@@ -75,6 +76,42 @@ def test_pooled_circular_network_does_not_feel_a_shift_of_one_image(x64):
     assert relative_error(shifted, eq.gram(net, x1, x2).ntk) < tolerance(jnp.float64, 30)
     flat = eq.Sequential(*net.layers[:2], eq.Flatten(), eq.Dense(1))
     assert relative_error(eq.gram(flat, x1, jnp.roll(x2, (1, 2), (1, 2))).ntk, eq.gram(flat, x1, x2).ntk) > 1e-3
+
+
+def shared(layer):
+    """The layer with a convolution in place of each locally connected one, also inside."""
+    if isinstance(layer, eq.Residual):
+        return eq.Residual(*map(shared, layer.branch.layers))
+    if isinstance(layer, eq.Sequential):
+        return eq.Sequential(*map(shared, layer.layers))
+    return layer.shared if isinstance(layer, eq.LocallyConnected) else layer
+
+
+@pytest.mark.parametrize("name", [name for name in IMAGE_NETWORKS if name.startswith("local-") and "pool" not in name])
+def test_locally_connected_and_flattened_is_convolutional(name, x64):
+    """Bit for bit by the fast method, which computes the convolution; to rounding by the literal recursion."""
+    net, x = IMAGE_NETWORKS[name], images()
+    for kind in ("nngp", "ntk"):
+        convolutional = getattr(eq.gram(shared(net), x), kind)
+        np.testing.assert_array_equal(getattr(eq.gram(net, x), kind), convolutional)
+        literal = getattr(eq.gram(net, x, method="literal"), kind)
+        assert relative_error(literal, convolutional) < tolerance(jnp.float64, 60)
+
+
+def test_locally_connected_and_pooled_is_not_convolutional(x64):
+    """Without hidden layers the pooled kernel is the mean over equal places only: that of `Flatten` over their number.
+
+    Behind a relu the outputs at different places have means, and only their NTK vanishes.
+    """
+    x, local, pool, flatten = images(), eq.LocallyConnected(4, (3, 3), b_std=0.3), eq.GlobalAvgPool(), eq.Flatten()
+    places = x.shape[1] * x.shape[2]
+    for body, kinds in (((local,), ("nngp", "ntk")), ((local, eq.Relu()), ("ntk",))):
+        pooled, flat = (eq.gram(eq.Sequential(*body, end), x) for end in (pool, flatten))
+        for kind in kinds:
+            expected = getattr(flat, kind) / places
+            assert relative_error(getattr(pooled, kind), expected) < tolerance(jnp.float64, places)
+    net = eq.Sequential(*body, pool)
+    assert relative_error(eq.gram(net, x).ntk, eq.gram(shared(net), x).ntk) > 0.1
 
 
 def test_one_pixel_images_are_vectors(x64):

@@ -20,6 +20,17 @@ BAD = {
     "strides": (lambda: eq.Conv(2, (3, 3), strides=(1,)), "Conv: `strides`: expected two sizes"),
     "padding": (lambda: eq.Conv(2, (3, 3), padding="same"), "Conv: `padding`: expected one of SAME, VALID, CIRCULAR"),
     "conv W_std": (lambda: eq.Conv(2, (3, 3), W_std=-1), "Conv: `W_std`: expected a finite number >= 0"),
+    "local channels": (lambda: eq.LocallyConnected(0, (3, 3)), "LocallyConnected: channels`: expected an integer of"),
+    "local filter": (lambda: eq.LocallyConnected(2, 3), "LocallyConnected: `filter_shape`: expected two sizes"),
+    "local strides": (
+        lambda: eq.LocallyConnected(2, (3, 3), (0, 1)),
+        "LocallyConnected: strides`: expected an",
+    ),
+    "local padding": (
+        lambda: eq.LocallyConnected(2, (3, 3), padding=1),
+        "LocallyConnected: `padding`: expected one",
+    ),
+    "local b_std": (lambda: eq.LocallyConnected(2, (3, 3), b_std=-1), "LocallyConnected: `b_std`: expected a finite"),
     "window": (lambda: eq.AvgPool(2), "AvgPool: `window`: expected two sizes"),
     "activation": (lambda: eq.Activation("tanh"), "Activation: `function`: expected a function such as jnp.tanh"),
     "activation class": (lambda: eq.Activation(eq.Relu), "Activation: `function`: expected a function"),

@@ -42,6 +42,24 @@ def test_convolution_by_hand(padding, x64):
     np.testing.assert_allclose(net.apply(params, x), expected, rtol=1e-12)
 
 
+@pytest.mark.parametrize("padding", ["SAME", "VALID", "CIRCULAR"])
+def test_locally_connected_by_hand(padding, x64):
+    """A convolution with a filter and a bias of its own at each place of the output; with equal ones, `Conv`."""
+    layer = eq.LocallyConnected(3, (3, 2), (2, 1), padding, W_std=1.3, b_std=0.7)
+    local, x = eq.Sequential(layer), X[:, :4]
+    params = local.init(jax.random.key(0), x.shape)
+    (W,), (b,) = [[leaf for leaf in jax.tree.leaves(params) if leaf.ndim == n] for n in (6, 3)]
+    conv = eq.Sequential(layer.shared)
+    tree = conv.init(jax.random.key(1), x.shape)
+    names = {4: W, 1: b}
+    y = local.apply(params, x)
+    for r in range(y.shape[1]):
+        for c in range(y.shape[2]):
+            here = jax.tree.map(lambda leaf: names[leaf.ndim][r, c], tree)  # noqa: B023
+            np.testing.assert_allclose(y[:, r, c], conv.apply(here, x)[:, r, c], rtol=1e-12)
+    assert not np.allclose(W[0, 0], W[0, 1]) and not np.allclose(b[0, 0], b[0, 1])
+
+
 def test_pooling_and_norm_by_hand(x64):
     apply = lambda layer: eq.Sequential(layer).apply({}, X)  # noqa: E731
     np.testing.assert_allclose(apply(eq.GlobalAvgPool()), X.mean((1, 2)), rtol=1e-13)

@@ -1,10 +1,13 @@
-r"""Networks on images that end with `GlobalAvgPool`, without ever holding all pairs of pixels.
+r"""Networks on images that end with a pool, global or local, without ever holding all pairs of pixels.
 
 A convolution moves both pixels together, $K'(t, t') = \frac{1}{|F|} \sum_{y \in F} K(t + y, t' + y)$, and every other
 layer acts on each pair of pixels alone: the displacement $\delta = t' - t$ never changes. For each of the $hw$
 displacements, taken modulo the sides of the image, the recursion is one of images `[h, w]`, run from the input to the
 output before the next displacement begins. A pair of inputs then takes $O(hw)$ memory where its pairs of pixels are
 $(hw)^2$. Pairs of inputs lie along the last axis, where a processor's vector units find them.
+
+A local pool needs the pairs of pixels that one of its windows holds: $(2p - 1)^2$ displacements for windows of $p$ by
+$p$ pixels.
 """
 
 import math
@@ -13,13 +16,14 @@ from typing import Any, ClassVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from eqbook.grams.methods.images import LANES, field_size
 from eqbook.grams.methods.program import Affine, Interval, Program
 from eqbook.grams.methods.steps import Field, Pair, Scales, Walk, add, at, variances
 from eqbook.kernels.spatial import window_sum
-from eqbook.layers import Conv
+from eqbook.layers import AvgPool, Conv
 
 Features = tuple[Float[Array, "h w c n"], list[Scales]]
 
@@ -59,15 +63,26 @@ def _weight(
     return weight[:, None] if axis == 0 else weight[None]
 
 
+def _held(side: int, inside: Interval, window: int, stride: int) -> Float[np.ndarray, "side side"]:
+    """How many windows hold both pixel t and pixel t + shift modulo the side, over all pairs in all windows."""
+    starts = np.arange(inside[0], inside[1] - window + 1, stride)[:, None]
+    pixels = np.arange(side)
+    holds = (pixels >= starts) & (pixels < starts + window)  # [windows, side]
+    both = [np.sum(holds & np.roll(holds, -shift, 1), 0) for shift in pixels]
+    return np.stack(both) / (len(starts) * window**2)
+
+
 @dataclass(frozen=True)
 class Displacements:
     """Kernels in front of the head for pairs of images, averaged over all pairs of pixels.
 
     Attributes:
         program: steps of the body, with their geometry.
+        local: a pool in front of `Flatten`: the mean, over its windows, of the average over pairs of pixels in one.
     """
 
     program: Program
+    local: AvgPool | None = None
     by_rows: ClassVar[bool] = False
     width: ClassVar[int] = LANES
     apart: ClassVar[bool] = False
@@ -83,7 +98,8 @@ class Displacements:
     def pairs(self, one: Features, two: Features, true: Bool[Array, ""], ntk: bool, part: Any = None) -> Pair:
         """NNGP and NTK, `[pairs]`, for features with the pairs along their last axis; terms are displacements."""
         h, w, channels, pairs = one[0].shape
-        copies = _copies(pairs, h, w)
+        copies = self._copies(pairs, (h, w))
+        held = [jnp.asarray(table, one[0].dtype) for table in self._tables((h, w))]
         one = jax.tree.map(lambda leaf: jnp.concatenate([leaf] * copies, -1), one)
         # Few pairs leave vector units idle: neighbouring displacements then lie side by side with the pairs.
         two = jax.tree.map(lambda leaf: jnp.concatenate([jnp.roll(leaf, -step, 1) for step in range(copies)], -1), two)
@@ -93,7 +109,7 @@ class Displacements:
         full = self.program.inside == ((0, h), (0, w))
 
         def collect(total: Pair, place: Int[Array, ""]) -> tuple[Pair, None]:
-            corner = place // (w // copies), place % (w // copies) * copies
+            corner = place[0], place[1]
             shift = corner[0], corner[1] + aside
 
             def moved(leaf: Array) -> Array:
@@ -109,6 +125,9 @@ class Displacements:
             pair = walk.run(self.program.steps, (jnp.sum(one[0] * moved(torus[0]), 2) / channels, None))
 
             def pool(field: Field) -> Field:
+                if held:
+                    weight = held[0][corner[0]][:, None, None] * held[1][corner[1]][:, None]
+                    return jnp.sum(jnp.sum(field * weight, 1), 0)
                 if not full:
                     for axis in (0, 1):
                         field = field * _weight((h, w), shift, axis, 0, self.program.inside[axis]).astype(field.dtype)
@@ -118,18 +137,38 @@ class Displacements:
             return add(total, at(pair, pool)), None
 
         zero = jnp.zeros(pairs, one[0].dtype)
-        places = jnp.arange(h * w // copies) if part is None else part
-        total, _ = jax.lax.scan(collect, (zero, zero if ntk else None), places)
+        places = jnp.asarray(self._places((h, w), copies))
+        total, _ = jax.lax.scan(collect, (zero, zero if ntk else None), places if part is None else places[part])
+        if held:
+            return total
         count = math.prod(stop - start for start, stop in self.program.inside)
         return at(total, lambda sums: sums * (w / count**2))
 
     def terms(self, shape: tuple[int, ...], pairs: int) -> int:
         """The number of displacements, or of groups of them where pairs are few."""
-        return shape[0] * shape[1] // _copies(pairs, *shape[:2])
+        return len(self._places(shape[:2], self._copies(pairs, shape[:2])))
 
     def lanes(self, shape: tuple[int, ...]) -> int:
         """A field of one displacement fits the second-level cache several times."""
         return max(1, field_size() // (shape[0] * shape[1]))
+
+    def _copies(self, pairs: int, sides: tuple[int, int]) -> int:
+        """How many neighbouring displacements lie side by side; those of a local pool have gaps between them."""
+        return 1 if self.local else _copies(pairs, *sides)
+
+    def _tables(self, sides: tuple[int, int]) -> list[np.ndarray]:
+        """Of a local pool, for rows and for columns: the weight of each pixel at each displacement."""
+        if self.local is None:
+            return []
+        return list(map(_held, sides, self.program.inside, self.local.window, self.local.strides))
+
+    def _places(self, sides: tuple[int, int], copies: int) -> Int[np.ndarray, "terms 2"]:
+        """Displacements whose pairs of pixels are asked for, the first of each group of `copies`."""
+        shifts = [np.flatnonzero(table.any(1)) for table in self._tables(sides)] or [
+            np.arange(sides[0]),
+            np.arange(0, sides[1], copies),
+        ]
+        return np.stack(np.meshgrid(*shifts, indexing="ij"), -1).reshape(-1, 2)
 
 
 def _pad(step: Affine, field: Field) -> Field:

@@ -61,13 +61,11 @@ class Work:
     j: np.ndarray
 
 
-def _pairs(n1: int, n2: int, symmetric: bool, lanes: int, width: int, count: int) -> Work:
-    i, j = np.triu_indices(n1) if symmetric else map(np.ravel, np.indices((n1, n2)))
-    return _picked(i, j, lanes, width, count)
-
-
-def _picked(i: np.ndarray, j: np.ndarray, lanes: int, width: int, count: int) -> Work:
-    lanes = min(lanes, -(-len(i) // count))
+def _picked(i: np.ndarray, j: np.ndarray, core: Core, shape: tuple[int, ...], count: int, mesh: Mesh | None) -> Work:
+    lanes, width = min(core.lanes(shape), len(i)), core.width
+    terms = 1 if mesh is not None else core.terms(shape, len(i))
+    if lanes < len(i) or terms == 1 or terms % count:  # otherwise all pairs are one item, whose terms cores share
+        lanes = min(lanes, -(-len(i) // count))
     if lanes > width:  # fewer are left as they are
         lanes = -(-lanes // width) * width
     shape = (-(-len(i) // lanes), lanes)
@@ -104,11 +102,11 @@ class Images:
         f2 = f1 if x2 is None else _prepare(self.core, x2)
         n1, n2 = len(x1), len(x1 if x2 is None else x2)
         shape, count = x1.shape[1:], workers.count(mesh, f1, f2)
-        lanes = self.core.lanes(shape)
         if self.core.by_rows:
-            work = _rows(n1, n2, x2 is None, lanes)
+            work = _rows(n1, n2, x2 is None, self.core.lanes(shape))
         else:
-            work = _pairs(n1, n2, x2 is None, lanes, self.core.width, count)
+            i, j = np.triu_indices(n1) if x2 is None else map(np.ravel, np.indices((n1, n2)))
+            work = _picked(i, j, self.core, shape, count, mesh)
         pair = self.run(f1, f2, work, shape, ntk, mesh)
         if ntk and pair[1] is None:  # no layer with weights
             pair = pair[0], jnp.zeros_like(pair[0])
@@ -119,7 +117,9 @@ class Images:
         if needs_variances(self.head):
             own2 = own1 if x2 is None else self.own(f2, n2, shape, False, mesh)
             variances = own1[0][work.i], own2[0][work.j]
-        pair = at(finish(self.head, pair, variances), lambda values: _matrix(values, work, n1, n2, x2 is None))
+        pair = at(
+            finish(self.head, pair, variances), lambda values: _matrix(values, work.i, work.j, n1, n2, x2 is None)
+        )
         if same is None:
             return pair
         diagonal = at(finish(self.head, own1, (own1[0], own1[0])), lambda values: values[same[0]])
@@ -128,7 +128,7 @@ class Images:
     def own(self, features: Any, n: int, shape: tuple[int, ...], ntk: bool, mesh: Mesh | None) -> Pair:
         """Kernels of each input with itself in front of the head, `[n]`."""
         every = np.arange(n)
-        work = _picked(every, every, self.core.lanes(shape), self.core.width, workers.count(mesh, features))
+        work = _picked(every, every, self.core, shape, workers.count(mesh, features), mesh)
         pair = self.run(features, None if self.core.apart else features, work, shape, ntk, mesh)
         return at(pair, lambda kernel: kernel.ravel()[:n])
 
@@ -149,8 +149,9 @@ class Images:
         return at(across(workers.run(run, [(work.i[s], work.j[s]) for s in shares])), jnp.concatenate)
 
 
-def _matrix(values: Float[Array, "items lanes"], work: Work, n1: int, n2: int, symmetric: bool) -> Array:
-    filled = jnp.zeros((n1, n2), values.dtype).at[work.i, work.j].set(values)
+@partial(jax.jit, static_argnames=("n1", "n2", "symmetric"))
+def _matrix(values: Float[Array, "items lanes"], i: Array, j: Array, n1: int, n2: int, symmetric: bool) -> Array:
+    filled = jnp.zeros((n1, n2), values.dtype).at[i, j].set(values)
     return jnp.triu(filled) + jnp.triu(filled, 1).T if symmetric else filled
 
 

@@ -9,17 +9,31 @@ from jaxtyping import Array, Bool, Float
 from eqbook.grams.methods.images import LANES, field_size
 from eqbook.grams.methods.program import Affine, Program
 from eqbook.grams.methods.steps import Field, Pair, Scales, Walk, at, variances
-from eqbook.kernels.spatial import window_sum
+from eqbook.kernels.spatial import borders, window_sum
 from eqbook.layers import Conv
 
 Features = tuple[Float[Array, "h w c n"], list[Scales]]
 
 
-def _gather(step: Affine, field: Field) -> Field:
+def _pad(step: Affine, field: Field) -> Field:
+    """The field with the border that the filter reaches."""
     if not isinstance(step.layer, Conv):
         return field
     conv = step.layer
-    return window_sum(field, conv.filter_shape, conv.strides, conv.padding, 1) / conv.fan
+    pads = borders(field.shape[:2], conv.filter_shape, conv.strides, conv.padding)
+    return jnp.pad(field, [*pads, (0, 0)], mode="wrap" if conv.padding == "CIRCULAR" else "constant")
+
+
+def _gather(step: Affine, padded: Field) -> Field:
+    """The mean over a filter's positions of a field with its border."""
+    if not isinstance(step.layer, Conv):
+        return padded
+    conv = step.layer
+    return window_sum(padded, conv.filter_shape, conv.strides, "VALID", 1) * (1 / conv.fan)
+
+
+def _mean(step: Affine, field: Field) -> Field:
+    return _gather(step, _pad(step, field))
 
 
 @dataclass(frozen=True)
@@ -38,12 +52,14 @@ class Pixels:
     def prepare(self, x: Float[Array, "n h w c"]) -> Features:
         """Images with the batch axis last, where vector units want it, and their scales."""
         x = jnp.moveaxis(x, 0, -1)
-        return x, variances(self.program.steps, jnp.sum(x * x, 2) / x.shape[2], _gather)[1]
+        return x, variances(
+            self.program.steps, jnp.sum(x * x, 2) / x.shape[2], lambda step, field: _gather(step, _pad(step, field))
+        )[1]
 
     def pairs(self, one: Features, two: Features, true: Bool[Array, ""], ntk: bool, part: None = None) -> Pair:
         """NNGP and NTK, `[pairs]`, for features with the pairs along their last axis."""
         (x1, s1), (x2, s2) = one, two
-        walk = Walk(lambda step, field: field, _gather, lambda index: (s1[index], s2[index]), ntk, true)
+        walk = Walk(_pad, _gather, lambda index: (s1[index], s2[index]), ntk, true)
         pair = walk.run(self.program.steps, (jnp.sum(x1 * x2, 2) / x1.shape[2], None))
         return at(pair, lambda field: jnp.mean(field, (0, 1)))
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
@@ -150,7 +151,19 @@ def _block(layers: tuple[Layer, ...], ntk: bool, symmetric: bool, x2: Array, x1:
     return k.nngp, jnp.zeros_like(k.gap) if ntk and k.ntk is None else k.ntk
 
 
-_jitted = jax.jit(_block, static_argnums=(0, 1, 2))
+@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def _part(layers: tuple[Layer, ...], ntk: bool, symmetric: bool, size: int, x2: Array, x1: Array, start: Array) -> Pair:
+    """The block of `size` rows from `start` on."""
+    rows = start + jnp.arange(size)
+    return _block(layers, ntk, symmetric, x2, jax.lax.dynamic_slice_in_dim(x1, start, size), rows)
+
+
+@partial(jax.jit, static_argnums=(1, 2))
+def _join(parts: list[Array], new: tuple[int, ...], symmetric: bool) -> Array:
+    """One matrix from blocks of rows, each from its first new row on."""
+    kernel = jnp.concatenate([part[first:] for part, first in zip(parts, new, strict=True)])
+    # Rounding differs above and below the diagonal; the upper triangle stands for both.
+    return jnp.triu(kernel) + jnp.triu(kernel, 1).T if symmetric else kernel
 
 
 @dataclass(frozen=True)
@@ -167,25 +180,17 @@ class Vectors:
 
     def compute(self, x1: Array, x2: Array | None, ntk: bool, mesh: Mesh | None = None) -> Pair:
         """NNGP and NTK, `[n1, n2]`; symmetric if `x2` is `None`."""
-        symmetric, other, rows = x2 is None, x1 if x2 is None else x2, jnp.arange(len(x1))
+        symmetric, other = x2 is None, x1 if x2 is None else x2
         if mesh is not None:
-            padded = [jnp.resize(a, (-(-len(a) // mesh.size) * mesh.size, *a.shape[1:])) for a in (x1, rows)]
+            size = -(-len(x1) // mesh.size) * mesh.size
+            padded = [jnp.resize(a, (size, *a.shape[1:])) for a in (x1, jnp.arange(len(x1)))]
             block = workers.sharded(_block, (self.layers, ntk, symmetric), mesh, 1)
-            pair = at(block(other, *padded), lambda kernel: kernel[: len(x1)])
+            parts, new = [at(block(other, *padded), lambda kernel: kernel[: len(x1)])], (0,)
         else:
             count = workers.count(mesh, x1, other) if len(x1) >= SHARED else 1
             size = -(-len(x1) // count)
             starts = [min(k * size, len(x1) - size) for k in range(count)]  # the last part overlaps the one before
-            parts = workers.run(
-                partial(_jitted, self.layers, ntk, symmetric, other),
-                [(x1[start : start + size], rows[start : start + size]) for start in starts],
-            )
-            new = [k * size - start for k, start in enumerate(starts)]
-            pair = at(across(parts), lambda kernels: jnp.concatenate([k[n:] for k, n in zip(kernels, new)]))
-        return at(pair, _mirror) if symmetric else pair
-
-
-@jax.jit
-def _mirror(kernel: Array) -> Array:
-    # Rounding differs above and below the diagonal; the upper triangle stands for both.
-    return jnp.triu(kernel) + jnp.triu(kernel, 1).T
+            run = partial(_part, self.layers, ntk, symmetric, size, other, x1)
+            parts = workers.run(run, [(np.int32(start),) for start in starts])
+            new = tuple(k * size - start for k, start in enumerate(starts))
+        return at(across(parts), lambda kernels: _join(kernels, new, symmetric))

@@ -1,4 +1,4 @@
-"""Layers with weights: dense and convolutional."""
+"""Layers with weights: dense, convolutional and locally connected."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -7,9 +7,9 @@ from typing import Any
 from jaxtyping import Array
 
 from eqbook.kernels.recursion import kernel_map
-from eqbook.kernels.spatial import window_sum
+from eqbook.kernels.spatial import only_same_pixel, window_sum
 from eqbook.kernels.state import PairKernel
-from eqbook.layers import Conv, Dense, Layer, output_domain
+from eqbook.layers import Conv, Dense, Layer, LocallyConnected, output_domain
 from eqbook.layers.domain import naming
 
 
@@ -47,6 +47,17 @@ def _(layer: Dense, k: PairKernel) -> PairKernel:
 
 @kernel_map.register
 def _(layer: Conv, k: PairKernel) -> PairKernel:
+    return _window_map(layer, k)
+
+
+@kernel_map.register
+def _(layer: LocallyConnected, k: PairKernel) -> PairKernel:
+    r"""$K'(t, t') = \delta_{tt'}$ times that of the convolution: places share neither weights nor biases."""
+    k = _window_map(layer, k)
+    return replace(k, **{name: only_same_pixel(getattr(k, name)) for name in ("nngp", "ntk", "self1", "self2")})
+
+
+def _window_map(layer: Conv | LocallyConnected, k: PairKernel) -> PairKernel:
     output_domain(layer, k.domain)
     sides = (layer.filter_shape, layer.strides, layer.padding)
     with naming(layer):

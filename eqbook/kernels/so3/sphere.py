@@ -40,7 +40,7 @@ def sphere_grid(bandwidth: int) -> tuple[np.ndarray, np.ndarray]:
 
 @functools.cache
 def sphere_weights(bandwidth: int) -> np.ndarray:
-    r"""Areas of the grid points: $\int f = \sum_i w_i f(x_i)$, exact for harmonics of degree below 2L.
+    r"""Areas of the grid points: $\int f = \sum_i w_i f(x_i)$, exact for harmonics of degree up to 2L-2.
 
     $w = \frac{2\pi}{2L-1} \frac{2}{L} \sin\theta \sum_{k<L} \frac{\sin((2k+1)\theta)}{2k+1}$; the weights add up to
     $4\pi$.
