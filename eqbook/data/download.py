@@ -1,4 +1,4 @@
-"""Download over HTTP that resumes. It plugs into pooch, which checks the sha256 and renames the file into place."""
+"""Download over HTTP that resumes. It plugs into pooch, which checks the digest and renames the file into place."""
 
 import os
 from pathlib import Path
@@ -9,22 +9,22 @@ from tqdm import tqdm
 
 from eqbook.data.errors import RouteError
 from eqbook.data.registry import DataFile
-from eqbook.data.verify import read_verified
+from eqbook.data.verify import read_verified, verify
 
 _TIMEOUT = (3.0, 30.0)  # seconds to connect (short: a machine without network goes on to the next route), to read
 _CHUNK = 8192  # bytes; a connection that breaks costs the chunk it was in
 
 
 class ResumableDownload:
-    """A pooch downloader for one packed file.
+    """A pooch downloader for one file.
 
     Bytes go to `part`, which stays after an interruption, so that the next attempt asks only for the rest.
-    Once all bytes are there `part` is unpacked into the file that pooch named, and deleted whether or not it
-    was good.
+    Once all bytes are there `part` is checked, becomes the file that pooch named (unpacked, if it is served packed),
+    and is deleted if it was not good.
 
     Args:
         file: what is expected.
-        part: where to collect the packed bytes.
+        part: where to collect the bytes.
         progress: show a bar on stderr, if that is a terminal.
     """
 
@@ -34,9 +34,14 @@ class ResumableDownload:
     def __call__(self, url: str, output_file: str, pooch: Any) -> None:
         receive(url, self.part, limit=self.file.packed_limit, progress=self.progress)
         try:
-            Path(output_file).write_bytes(read_verified(self.part, self.file))
+            if self.file.gzip:
+                Path(output_file).write_bytes(read_verified(self.part, self.file))
+            else:
+                verify(self.part, self.file)
+                os.replace(self.part, output_file)  # not copied: it may have 12 GB
         finally:
-            self.part.unlink()
+            self.part.unlink(missing_ok=True)
+            self.part.with_name(f"{self.part.name}.checked").unlink(missing_ok=True)
 
 
 def receive(url: str, part: Path, limit: int, progress: bool) -> None:
@@ -58,6 +63,8 @@ def receive(url: str, part: Path, limit: int, progress: bool) -> None:
             if have and reply.status_code == requests.codes.requested_range_not_satisfiable:
                 return  # nothing is missing: the caller checks whether the part is good
             reply.raise_for_status()
+            if url.startswith("https:") and not reply.url.startswith("https:"):
+                raise RouteError("the server led from https to an address without it")
             _save(reply, part, _resume_at(reply, have), limit, progress)
     except requests.RequestException as error:
         kept = f"; {part.stat().st_size} bytes are kept, the next call resumes" if part.exists() else ""

@@ -3,9 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float32, Int32, UInt8
-
-from eqbook.data.registry import DataSet
+from jaxtyping import Float32, Int32, Integer, UInt8
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,13 +46,19 @@ class ImageSet:
                 )
 
 
-def image_set(data_set: DataSet, arrays: list[UInt8[np.ndarray, "..."]]) -> ImageSet:
-    """Turn the four idx arrays of a data set, in the order of `data_set.files`, into an `ImageSet`."""
-    train_images, train_labels, test_images, test_labels = arrays
-    labels = [array.astype(np.int32) for array in (train_labels, test_labels)]
-    for array in labels:
+def image_set(
+    class_names: tuple[str, ...],
+    train_images: UInt8[np.ndarray, "n_train ..."],
+    train_labels: Integer[np.ndarray, "n_train ..."],
+    test_images: UInt8[np.ndarray, "n_test ..."],
+    test_labels: Integer[np.ndarray, "n_test ..."],
+) -> ImageSet:
+    """Make an `ImageSet` of read-only arrays; grey images get their channel axis, labels one axis and type int32."""
+    images = [x if x.ndim == 4 else x[..., None] for x in (train_images, test_images)]
+    labels = [y.astype(np.int32).reshape(-1) for y in (train_labels, test_labels)]
+    for array in images + labels:
         array.flags.writeable = False
-    return ImageSet(train_images[..., None], labels[0], test_images[..., None], labels[1], data_set.class_names)
+    return ImageSet(images[0], labels[0], images[1], labels[1], class_names)
 
 
 def to_unit(images: np.ndarray) -> Float32[np.ndarray, "..."]:

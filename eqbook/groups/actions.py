@@ -152,7 +152,8 @@ class ImageAction(Action):
         if group not in allowed:
             raise ValueError(
                 f"`group`: expected cyclic(n) or dihedral(n) with n in 1, 2, 4, whose elements permute the pixels "
-                f"of a square image, got {group!r}; other rotations need interpolation and are not an exact action."
+                f"of a square image, got {group!r}; other rotations need interpolation and are not an exact action: "
+                "take `RotationAction(cyclic(n))` for them."
             )
         self.group = group
         self._rotations, self._reflects = allowed[group]

@@ -9,8 +9,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
+from eqbook.data.catalogue import IDX_NAMES, MNIST
 from eqbook.data.idx import format_idx
-from eqbook.data.registry import MNIST, DataFile
+from eqbook.data.registry import DataFile, Edition
 
 
 def pytest_configure(config):
@@ -22,7 +23,7 @@ def pytest_collection_modifyitems(config, items):
         return
     for item in items:
         if item.get_closest_marker("network"):
-            item.add_marker(pytest.mark.skip(reason="downloads 43 MB; run with -m network"))
+            item.add_marker(pytest.mark.skip(reason="downloads 290 MB; run with -m network"))
 
 
 @dataclass
@@ -36,6 +37,19 @@ class Toy:
     def packed(self, name):
         return gzip.compress(self.contents[name], mtime=0)
 
+    @property
+    def files(self):
+        return self.data_set.editions[0].files
+
+    def at(self, *addresses, packages=()):
+        """The data set with these routes; addresses are those of folders."""
+        edition = replace(
+            self.data_set.editions[0],
+            addresses=tuple(address + "{name}" for address in addresses),
+            packages=tuple(packages),
+        )
+        return replace(self.data_set, editions=(edition,))
+
 
 @pytest.fixture
 def toy():
@@ -45,12 +59,12 @@ def toy():
         for n in (20, 10)
         for array in (rng.integers(0, 256, (n, 28, 28), np.uint8), rng.integers(0, 10, n, np.uint8))
     ]
-    contents = {file.name: format_idx(array) for file, array in zip(MNIST.files, arrays, strict=True)}
+    contents = {name: format_idx(array) for name, array in zip(IDX_NAMES, arrays, strict=True)}
     files = tuple(
-        DataFile(name, array.shape, hashlib.sha256(contents[name]).hexdigest())
-        for name, array in zip(contents, arrays, strict=True)
+        DataFile(name, len(content), hashlib.sha256(content).hexdigest(), gzip=True)
+        for name, content in contents.items()
     )
-    return Toy(arrays, contents, replace(MNIST, name="toy", title="Toy", files=files, addresses=(), packages=()))
+    return Toy(arrays, contents, replace(MNIST, name="toy", title="Toy", editions=(Edition("idx", files),)))
 
 
 @dataclass
@@ -61,6 +75,7 @@ class Site:
     break_after: dict = field(default_factory=dict)  # path -> bytes sent before the connection breaks
     stall_after: dict = field(default_factory=dict)  # path -> bytes sent before the server falls silent
     woken: threading.Event = field(default_factory=threading.Event)  # ends the silence
+    redirects: dict = field(default_factory=dict)  # path -> address
     ranges: bool = True  # honour Range
     requests: list = field(default_factory=list)  # (path, Range header or None)
     sent: dict = field(default_factory=dict)  # path -> bytes sent in all
@@ -75,6 +90,11 @@ class Handler(BaseHTTPRequestHandler):
         site, path = self.server.site, self.path
         wanted = self.headers.get("Range")
         site.requests.append((path, wanted))
+        if path in site.redirects:
+            self.send_response(302)
+            self.send_header("Location", site.redirects[path])
+            self.send_header("Content-Length", "0")
+            return self.end_headers()
         if path not in site.files:
             return self.send_error(404)
         body, start = site.files[path], 0

@@ -1,7 +1,9 @@
 """Fetching over HTTP from a server that breaks off, truncates, alters, or ignores Range."""
 
 import gzip
+import hashlib
 import io
+import os
 import subprocess
 import sys
 import time
@@ -12,6 +14,8 @@ import pytest
 
 from eqbook.data import UnreachableError, download
 from eqbook.data.fetch import fetch
+from eqbook.data.obtain import obtain
+from eqbook.data.registry import DataFile, DataSet, Edition
 from eqbook.data.verify import unpack
 
 IMAGES = "train-images-idx3-ubyte"
@@ -23,14 +27,10 @@ def names(store):
     return sorted(path.name for path in (store / "toy").iterdir())
 
 
-def at(toy, *addresses):
-    return replace(toy.data_set, addresses=addresses)
-
-
 def fails(toy, site, store):
     """Fetch with a site that misbehaves and return the error's text."""
     with pytest.raises(UnreachableError) as caught:
-        fetch(at(toy, site.address), store)
+        fetch(toy.at(site.address), store)
     return str(caught.value)
 
 
@@ -43,11 +43,11 @@ def check(images, toy):
 
 def test_first_call_downloads_and_second_does_not(toy, site, store):
     site.serve(toy)
-    check(fetch(at(toy, site.address), store), toy)
+    check(fetch(toy.at(site.address), store), toy)
     assert names(store) == sorted(toy.contents)
     site.files.clear()
     site.requests.clear()
-    check(fetch(at(toy, site.address), store), toy)
+    check(fetch(toy.at(site.address), store), toy)
     assert site.requests == []
 
 
@@ -61,7 +61,7 @@ def test_interrupted_download_resumes_with_the_missing_bytes(toy, site, store):
 
     site.break_after.clear()
     site.requests.clear()
-    check(fetch(at(toy, site.address), store), toy)
+    check(fetch(toy.at(site.address), store), toy)
     assert site.requests[0] == (PATH, f"bytes={CHUNK}-")
     assert site.sent[PATH] == len(site.files[PATH]) + 100  # over both calls: only the broken chunk was sent twice
     assert names(store) == sorted(toy.contents)
@@ -71,7 +71,7 @@ def test_mirror_goes_on_where_the_official_place_broke_off(toy, site, store):
     site.serve(toy, "/official/")
     site.serve(toy, "/mirror/")
     site.break_after[f"/official{PATH}"] = CHUNK
-    check(fetch(at(toy, f"{site.address}official/", f"{site.address}mirror/"), store), toy)
+    check(fetch(toy.at(f"{site.address}official/", f"{site.address}mirror/"), store), toy)
     assert (f"/mirror{PATH}", f"bytes={CHUNK}-") in site.requests
     assert names(store) == sorted(toy.contents)
 
@@ -82,7 +82,7 @@ def test_server_without_ranges_sends_all_again(toy, site, store):
     fails(toy, site, store)
     site.break_after.clear()
     site.ranges = False
-    check(fetch(at(toy, site.address), store), toy)
+    check(fetch(toy.at(site.address), store), toy)
 
 
 def test_reply_with_another_range_is_refused(toy, site, store, monkeypatch):
@@ -108,10 +108,10 @@ def test_ctrl_c_keeps_the_part_and_nothing_else(toy, site, store, monkeypatch):
 
     monkeypatch.setattr(download.tqdm, "update", stop)
     with pytest.raises(KeyboardInterrupt):
-        fetch(at(toy, site.address), store)
+        fetch(toy.at(site.address), store)
     assert names(store) == [f"{IMAGES}.gz.part"]
     monkeypatch.undo()
-    check(fetch(at(toy, site.address), store), toy)
+    check(fetch(toy.at(site.address), store), toy)
     assert site.requests[1] == (PATH, f"bytes={CHUNK}-")
 
 
@@ -121,8 +121,8 @@ def test_killed_process_leaves_a_part_that_the_next_one_resumes(toy, site, store
     code = (
         "from pathlib import PosixPath, WindowsPath\n"
         "from eqbook.data.fetch import fetch\n"
-        "from eqbook.data.registry import DataFile, DataSet\n"
-        f"fetch({at(toy, site.address)!r}, {str(store)!r})"
+        "from eqbook.data.registry import DataFile, DataSet, Edition\n"
+        f"fetch({toy.at(site.address)!r}, {str(store)!r})"
     )
     part = store / "toy" / f"{IMAGES}.gz.part"
     with subprocess.Popen([sys.executable, "-c", code]) as process:
@@ -133,7 +133,7 @@ def test_killed_process_leaves_a_part_that_the_next_one_resumes(toy, site, store
         process.kill()
     assert len(names(store)) == 2  # the part, and the temporary file that nobody could remove
     site.stall_after.clear()
-    check(fetch(at(toy, site.address), store), toy)
+    check(fetch(toy.at(site.address), store), toy)
     assert names(store) == sorted(toy.contents)
     assert site.requests[1] == (PATH, f"bytes={CHUNK}-")
 
@@ -163,7 +163,7 @@ def test_altered_download_is_refused_and_deleted(toy, site, store, body, said):
     assert said in fails(toy, site, store)
     assert names(store) == []
     site.serve(toy)  # once the server is in order, so are we
-    check(fetch(at(toy, site.address), store), toy)
+    check(fetch(toy.at(site.address), store), toy)
 
 
 def test_unpacking_is_bounded():
@@ -175,7 +175,7 @@ def test_altered_at_one_place_is_fetched_from_the_next(toy, site, store):
     site.serve(toy, "/bad/")
     site.serve(toy, "/good/")
     site.files[f"/bad{PATH}"] = altered(toy)
-    check(fetch(at(toy, f"{site.address}bad/", f"{site.address}good/"), store), toy)
+    check(fetch(toy.at(f"{site.address}bad/", f"{site.address}good/"), store), toy)
     assert names(store) == sorted(toy.contents)
 
 
@@ -186,15 +186,15 @@ def test_rubbish_part_is_deleted_once_it_is_found_out(toy, site, store, part):
     (store / "toy" / f"{IMAGES}.gz.part").write_bytes(part)
     fails(toy, site, store)
     assert names(store) == []
-    check(fetch(at(toy, site.address), store), toy)
+    check(fetch(toy.at(site.address), store), toy)
 
 
 def test_altered_file_on_disk_is_replaced(toy, site, store):
     site.serve(toy)
-    fetch(at(toy, site.address), store)
+    fetch(toy.at(site.address), store)
     path = store / "toy" / IMAGES
     path.write_bytes(path.read_bytes()[:-1] + b"\x00\x00")
-    check(fetch(at(toy, site.address), store), toy)
+    check(fetch(toy.at(site.address), store), toy)
     assert path.read_bytes() == toy.contents[IMAGES]
 
 
@@ -203,7 +203,7 @@ def test_altered_file_on_disk_is_never_used(toy, store):
     for name, content in toy.contents.items():
         (store / "toy" / name).write_bytes(content)
     (store / "toy" / IMAGES).write_bytes(toy.contents[IMAGES][:-1])
-    with pytest.raises(UnreachableError, match="1 of 4 files.*\n.*\n.*got 15695 bytes; delete it and fetch it again"):
+    with pytest.raises(UnreachableError, match="(?s)got 15695 bytes; delete it and fetch it again.*1 of 4 files"):
         fetch(toy.data_set, store)
 
 
@@ -222,12 +222,12 @@ def test_nothing_reachable_says_what_to_do(toy, site, store, unused_address):
     text = fails(toy, site, store)
     assert "the server answered 404" in text
     with pytest.raises(UnreachableError) as caught:
-        fetch(at(toy, unused_address, site.address), store)
+        fetch(toy.at(unused_address, site.address), store)
     text = str(caught.value)
-    assert "`fetch_toy`: 4 of 4 files of Toy are missing" in text
+    assert "`fetch_toy`: Toy is not complete on this machine" in text and "4 of 4 files are missing" in text
     assert f"{unused_address}: the connection failed: Connection refused" in text
-    assert str(store / "toy") in text and "EQBOOK_DATA_DIR" in text and "load_sample" in text
-    for file in toy.data_set.files:
+    assert str(store / "toy") in text and "EQBOOK_DATA_DIR" in text and "load_sample" not in text
+    for file in toy.files:
         assert f"{file.name}  {file.size} bytes, sha256 {file.sha256}" in text
     assert names(store) == []
 
@@ -253,6 +253,98 @@ def test_progress_only_on_a_terminal(toy, site, store, monkeypatch, progress, te
     site.serve(toy)
     stream = Terminal() if terminal else io.StringIO()
     monkeypatch.setattr(sys, "stderr", stream)
-    fetch(at(toy, site.address), store, progress=progress)
+    fetch(toy.at(site.address), store, progress=progress)
     assert (IMAGES in stream.getvalue()) is shown
     assert shown or stream.getvalue() == ""
+
+
+def test_redirect_without_encryption_is_refused(toy, site, store, monkeypatch):
+    """An address with https must not lead to one without; the reply here says where it came from."""
+    site.serve(toy)
+    real = download.requests.get
+
+    class Reply:
+        def __init__(self, url, **options):
+            self.reply = real(url.replace("https:", "http:"), **options)
+
+        def __enter__(self):
+            return self.reply
+
+        def __exit__(self, *error):
+            self.reply.close()
+
+    monkeypatch.setattr(download.requests, "get", Reply)
+    with pytest.raises(UnreachableError, match="led from https to an address without it"):
+        fetch(toy.at(site.address.replace("http:", "https:")), store)
+    assert names(store) == []
+
+
+def test_server_may_redirect(toy, site, store):
+    site.serve(toy, "/elsewhere/")
+    site.redirects = {f"/{name}.gz": f"/elsewhere/{name}.gz" for name in toy.contents}
+    check(fetch(toy.at(site.address), store), toy)
+
+
+@pytest.fixture
+def plain(site):
+    """A data set of one file of 100 kB that is served as it is and known by its md5."""
+    content = np.random.default_rng(1).bytes(100_000)
+    site.files["/12345?download=1"] = content
+    file = DataFile("plain.npz", len(content), md5=hashlib.md5(content).hexdigest(), remote="12345")
+    edition = Edition("npz", (file,), (site.address + "{name}?download=1",))
+    return content, DataSet("plain", "Plain", (edition,), "none", "nowhere")
+
+
+def test_plain_file_is_fetched_resumed_and_moved(plain, site, store):
+    content, data_set = plain
+    path = "/12345?download=1"
+    site.break_after[path] = 3 * CHUNK + 5
+    with pytest.raises(UnreachableError, match="100000 bytes, md5"):
+        obtain(data_set, store)
+    part = store / "plain" / "plain.npz.part"
+    assert part.read_bytes() == content[: 3 * CHUNK]
+    site.break_after.clear()
+    edition, paths = obtain(data_set, store)
+    assert edition is data_set.editions[0] and paths == {"plain.npz": store / "plain" / "plain.npz"}
+    assert paths["plain.npz"].read_bytes() == content
+    assert site.requests[-1] == (path, f"bytes={3 * CHUNK}-")
+    assert [entry.name for entry in (store / "plain").iterdir()] == ["plain.npz"]
+
+
+def test_altered_plain_file_is_refused(plain, site, store):
+    content, data_set = plain
+    site.files["/12345?download=1"] = content[:-1] + bytes([content[-1] ^ 1])
+    with pytest.raises(UnreachableError, match="expected content with md5 "):
+        obtain(data_set, store)
+    assert list((store / "plain").iterdir()) == []
+
+
+def test_digest_of_a_large_file_is_computed_once(plain, store, monkeypatch):
+    """It is remembered until the file changes, and computed every time where nothing can be remembered."""
+    content, data_set = plain
+    monkeypatch.setattr("eqbook.data.verify._LARGE", 1000)
+    (store / "plain").mkdir()
+    path = store / "plain" / "plain.npz"
+    path.write_bytes(content)
+    counted = []
+    real = hashlib.file_digest
+    monkeypatch.setattr(hashlib, "file_digest", lambda *args: counted.append(1) or real(*args))
+    for _ in range(3):
+        obtain(data_set, store)
+    assert len(counted) == 1
+    path.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    os.utime(path, ns=(1, 1))
+    with pytest.raises(UnreachableError, match="expected content with md5 "):
+        verify_again = replace(data_set, editions=(replace(data_set.editions[0], addresses=()),))
+        obtain(verify_again, store)
+
+
+def test_second_edition_is_taken_if_the_first_cannot_be_had(toy, plain, site, store):
+    _, data_set = plain
+    site.serve(toy)
+    unreachable = replace(data_set.editions[0], addresses=(site.address + "nothing/{name}",))
+    both = replace(data_set, editions=(unreachable, toy.at(site.address).editions[0]))
+    edition, paths = obtain(both, store)
+    assert edition.name == "idx" and set(paths) == set(toy.contents)
+    site.files.clear()
+    assert obtain(both, store) == (edition, paths)  # now from this machine

@@ -70,7 +70,7 @@ def test_read_only_file_system_stops_before_any_download(monkeypatch, store, toy
 
     monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
     with pytest.raises(DataDirectoryError, match=f"got: {os.strerror(code)}; make it writable, or set EQBOOK_DATA_DIR"):
-        fetch(with_address(toy, site), store)
+        fetch(toy.at(site.address), store)
     assert not site.requests
 
 
@@ -78,7 +78,7 @@ def test_complete_read_only_directory_is_enough(monkeypatch, store, toy):
     (store / "toy").mkdir()
     for name, content in toy.contents.items():
         (store / "toy" / name).write_bytes(content)
-    monkeypatch.setattr("eqbook.data.fetch.make_writable", lambda folder: pytest.fail("nothing is to be written"))
+    monkeypatch.setattr("eqbook.data.obtain.make_writable", lambda folder: pytest.fail("nothing is to be written"))
     fetch(toy.data_set, store)
 
 
@@ -90,13 +90,13 @@ def test_disk_that_fills_up(monkeypatch, store, toy, site):
 
     monkeypatch.setattr("pathlib.Path.write_bytes", full)
     with pytest.raises(DataDirectoryError, match="cannot write train-images-idx3-ubyte: No space left.*free space"):
-        fetch(with_address(toy, site), store)
+        fetch(toy.at(site.address), store)
     assert not list((store / "toy").iterdir())
 
 
 def test_two_at_once_download_once(store, toy, site):
     site.serve(toy)
-    threads = [threading.Thread(target=fetch, args=(with_address(toy, site), store, False)) for _ in range(4)]
+    threads = [threading.Thread(target=fetch, args=(toy.at(site.address), store, False)) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -111,9 +111,3 @@ def test_lock_is_released_after_an_error(store):
     with locked(store):
         pass
     assert not list(store.iterdir())
-
-
-def with_address(toy, site):
-    from dataclasses import replace
-
-    return replace(toy.data_set, addresses=(site.address,))

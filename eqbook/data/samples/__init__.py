@@ -1,0 +1,1 @@
+"""Small real samples that come with the package."""

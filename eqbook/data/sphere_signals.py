@@ -1,0 +1,133 @@
+r"""Molecules as signals on spheres around their atoms, and kernels of molecules from kernels of atoms."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from eqbook._checks import check_int
+from eqbook.data.molecules import ELEMENTS
+
+POWERS = (2, 6)
+_ANGLE, _WEIGHT = np.pi / 4, 0.05  # a neighbour's weight falls to 5 per cent at 45 degrees from its direction
+BETA = -((np.cos(_ANGLE) - 1) ** 2) / np.log(_WEIGHT)  # 0.0286
+
+
+def sphere_signals(
+    charges: Int[Array, "*batch atoms"],
+    positions: Float[Array, "*batch atoms 3"],
+    bandwidth: int = 6,
+    chunk: int = 64,
+) -> Float[Array, "*batch atoms latitudes longitudes 10"]:
+    r"""What each atom sees in each direction, one channel for each element z and power p.
+
+    $$
+    F_i^{(z, p)}(x) = \sum_{j \ne i,\, Z_j = z} \frac{Z_i Z_j}{|r_{ij}|^p}\,
+    \exp\Big(-\frac{(\hat r_{ij} \cdot x - 1)^2}{\beta}\Big), \qquad r_{ij} = r_j - r_i ,
+    $$
+
+    for z in (1, 6, 7, 8, 9) and p in (2, 6), with $\beta = -(\cos 45^\circ - 1)^2 / \log 0.05$, on the grid of
+    `eqbook.kernels.so3.sphere_grid`. Rotating the molecule rotates the signals. They do not change when it is moved,
+    and a permutation of atoms permutes them. Channels are element-major: channel 2 a + b holds element a and power b.
+
+    Args:
+        charges: Z, nuclear charges, 0 in empty slots; other elements are not seen. `[..., atoms]`.
+        positions: r, in angstrom, `[..., atoms, 3]`.
+        bandwidth: L; signals have 2L colatitudes and 2L - 1 longitudes.
+        chunk: molecules computed at once, to bound the memory: one of 29 atoms takes 0.5 MB on its way.
+
+    Returns:
+        $F$, of the dtype of `positions`, `[..., atoms, 2L, 2L - 1, 10]`; 0 in empty slots.
+
+    Raises:
+        ValueError: if the shapes do not fit.
+
+    References:
+        Misof, Kessel, Gerken, "Equivariant Neural Tangent Kernels", 2025, https://arxiv.org/abs/2406.06504; after
+        Esteves, Slotine, Makadia, "Scaling spherical CNNs", 2023, https://arxiv.org/abs/2306.05420
+    """
+    charges, positions = jnp.asarray(charges), jnp.asarray(positions)
+    if positions.ndim < 2 or positions.shape != (*charges.shape, 3):
+        raise ValueError(
+            f"`positions`: expected [..., atoms, 3] for charges of shape {charges.shape}, got shape {positions.shape}."
+        )
+    if not jnp.issubdtype(positions.dtype, jnp.floating):
+        raise ValueError(f"`positions`: expected floats in angstrom, got {positions.dtype}; convert them.")
+    x = jnp.asarray(grid_directions(bandwidth), positions.dtype)
+    batch = charges.shape[:-1]
+    flat = charges.reshape(-1, charges.shape[-1]), positions.reshape(-1, *positions.shape[-2:])
+    signals = jax.lax.map(
+        lambda one: _signals(*one, x), flat, batch_size=min(check_int("chunk", chunk, 1), len(flat[0]))
+    )
+    return signals.reshape(*batch, *signals.shape[1:])
+
+
+def grid_directions(bandwidth: int) -> Float[np.ndarray, "latitudes longitudes 3"]:
+    r"""Unit vectors at the colatitudes $(2t+1)\pi/4L$ and longitudes $2\pi p/(2L-1)$, `[2L, 2L-1, 3]`.
+
+    Args:
+        bandwidth: L.
+
+    Raises:
+        ValueError: if it is not a positive integer.
+    """
+    L = check_int("bandwidth", bandwidth, 1)
+    colatitude = ((2 * np.arange(2 * L) + 1) * np.pi / (4 * L))[:, None]
+    longitude = 2 * np.pi * np.arange(2 * L - 1) / (2 * L - 1)
+    parts = np.sin(colatitude) * np.cos(longitude), np.sin(colatitude) * np.sin(longitude), np.cos(colatitude)
+    return np.stack(np.broadcast_arrays(*parts), axis=-1)
+
+
+def _signals(
+    charges: Int[Array, " atoms"], positions: Float[Array, "atoms 3"], x: Float[Array, "t p 3"]
+) -> Float[Array, "atoms t p channels"]:
+    """The signals of one molecule."""
+    r = positions - positions[:, None]  # r[i, j] = r_j - r_i
+    pair = (charges[:, None] > 0) & (charges > 0) & ~np.eye(len(charges), dtype=bool)
+    # Double where: pairs that do not count have distance 1, so that no gradient is NaN.
+    distance = jnp.sqrt(jnp.where(pair, jnp.sum(r**2, axis=-1), 1))
+    cosine = jnp.einsum("ijk,tpk->ijtp", r / distance[..., None], x, precision="highest")
+    directional = jnp.exp(-((cosine - 1) ** 2) / BETA)
+    strength = jnp.where(pair, (charges[:, None] * charges).astype(x.dtype), 0)
+    powers = distance[..., None] ** -np.array(POWERS, x.dtype)
+    is_element = (charges[:, None] == np.array(ELEMENTS)).astype(x.dtype)
+    weights = jnp.einsum("ij,ijb,ja->ijab", strength, powers, is_element)
+    weights = weights.reshape(*distance.shape, -1)  # [i, j, 2 a + b]
+    return jnp.einsum("ijtp,ijc->itpc", directional, weights, precision="highest")
+
+
+def sum_over_atoms(
+    kernel: Float[Array, "n1_atoms n2_atoms"],
+    charges1: Int[Array, "n1 atoms"],
+    charges2: Int[Array, "n2 atoms"],
+    pairs: str = "all",
+) -> Float[Array, "n1 n2"]:
+    r"""The kernel of molecules, from the kernel of their atoms, when the outputs of the atoms are added up.
+
+    * `"all"`: one network sees every atom. $f(M) = \sum_a f(F_a)$ has the kernel $\sum_{a, b} k(F_a, F'_b)$, over all
+      pairs of atoms: it does not depend on their order.
+    * `"slots"`: each slot has a network of its own, and independent networks have no covariance. The kernel is
+      $\sum_a k(F_a, F'_a)$, and depends on the order of the atoms in the file. The paper's experiment does this.
+
+    Args:
+        kernel: k between the atoms, in the order of the flattened slots, `[n1 * atoms, n2 * atoms]`, such as
+            `eq.gram(net, signals1, signals2).ntk` for `signals.reshape(-1, *signals.shape[2:])`.
+        charges1: nuclear charges, 0 in empty slots, which do not count, `[n1, atoms]`.
+        charges2: of the other molecules, `[n2, atoms]`.
+        pairs: `"all"` or `"slots"`.
+
+    Raises:
+        ValueError: if the shapes do not fit or `pairs` is another word.
+    """
+    if pairs not in ("all", "slots"):
+        raise ValueError(f"`pairs`: expected 'all' or 'slots', got {pairs!r}.")
+    (n1, atoms), (n2, others) = np.shape(charges1), np.shape(charges2)
+    if atoms != others or np.shape(kernel) != (n1 * atoms, n2 * atoms):
+        raise ValueError(
+            f"`kernel`: expected [{n1} * {atoms}, {n2} * {others}] with equal numbers of slots, "
+            f"got shape {np.shape(kernel)}."
+        )
+    blocks = jnp.asarray(kernel).reshape(n1, atoms, n2, atoms)
+    present1, present2 = (jnp.asarray(charges) > 0 for charges in (charges1, charges2))
+    blocks = jnp.where(present1[:, :, None, None] & present2, blocks, 0)
+    return jnp.einsum("iajb->ij" if pairs == "all" else "iaja->ij", blocks)

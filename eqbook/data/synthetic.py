@@ -1,0 +1,56 @@
+"""Small data sets that are computed: the cross product, and an even function of one variable."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Key
+
+from eqbook._checks import check_int
+
+
+def cross_product(key: Key[Array, ""], n: int, scale: float = 1.0) -> tuple[Float[Array, "n 6"], Float[Array, "n 3"]]:
+    r"""Draw pairs of vectors $a, b \sim N(0, s^2 1_3)$ and return them with $a \times b$.
+
+    For every rotation R, $(Ra) \times (Rb) = R (a \times b)$: the task is equivariant under SO(3), where R acts on
+    inputs by the block-diagonal matrix of R and R, which `cross_product_matrices` makes. (Under reflections it gets the
+    sign $\det R$.)
+
+    Args:
+        key: random key.
+        n: number of examples.
+        scale: s, standard deviation of each coordinate; another one than in training gives data out of distribution.
+
+    Returns:
+        Inputs $(a, b)$, `[n, 6]`, and targets $a \times b$, `[n, 3]`, float32.
+
+    Raises:
+        ValueError: if `n` or `scale` is not positive.
+    """
+    if not np.isfinite(scale) or scale <= 0:
+        raise ValueError(f"`scale`: expected a positive number, got {scale!r}.")
+    inputs = scale * jax.random.normal(key, (check_int("n", n, 1), 6), jnp.float32)
+    return inputs, jnp.cross(inputs[:, :3], inputs[:, 3:])
+
+
+def cross_product_matrices(rotations: Float[np.ndarray, "order 3 3"]) -> Float[np.ndarray, "order 6 6"]:
+    r"""Matrices by which rotations act on pairs of vectors, $R \oplus R$, for `eqbook.groups.MatrixAction`.
+
+    Args:
+        rotations: R for each element of a group, `[order, 3, 3]`.
+
+    Raises:
+        ValueError: if the shape is another one.
+    """
+    rotations = np.asarray(rotations)
+    if rotations.ndim != 3 or rotations.shape[1:] != (3, 3):
+        raise ValueError(f"`rotations`: expected [order, 3, 3], got shape {rotations.shape}.")
+    return np.kron(np.eye(2), rotations).astype(rotations.dtype)
+
+
+def even_function_data() -> tuple[Float[np.ndarray, "2 1"], Float[np.ndarray, "2 1"]]:
+    r"""The toy example: two values of an even function of one variable, to be augmented by $x \mapsto -x$.
+
+    Returns:
+        Inputs -2.5 and 1 and targets -0.8 and 0.8, `[2, 1]` each.
+    """
+    return np.array([[-2.5], [1.0]]), np.array([[-0.8], [0.8]])

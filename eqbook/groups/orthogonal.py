@@ -1,0 +1,175 @@
+r"""Orthogonal transformations of images, drawn with the Haar measure: what a learning system may fail to notice.
+
+An image with $d$ pixels and $c$ channels is a vector of $cd$ numbers. Four groups act on it, each orthogonal:
+
+* `"O(3) x I"`: one orthogonal matrix for the colour vectors of all pixels;
+* `"O(3)^d"`: one for each pixel, independent of the others;
+* `"P(3d)"`: permutations of all $cd$ numbers;
+* `"O(3d)"`: all orthogonal matrices of size $cd$.
+
+The names are those of the paper, for $c = 3$; other numbers of channels work alike. The first group lies in the second,
+the second and the third in the fourth.
+"""
+
+from dataclasses import dataclass
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, Shaped
+
+from eqbook._checks import as_float, check_int
+
+IMAGE_SYMMETRIES = ("identity", "O(3) x I", "O(3)^d", "P(3d)", "O(3d)")
+
+
+class ImageSymmetry:
+    """An orthogonal map of images `[..., h, w, c]`; axes in front are batch axes."""
+
+    def __call__(self, x: Shaped[Array, "*batch h w c"]) -> Shaped[Array, "*batch h w c"]:
+        r"""$\tau x$.
+
+        Args:
+            x: images.
+
+        Raises:
+            ValueError: if they have other axes than the map.
+        """
+        raise NotImplementedError
+
+    def inverse(self) -> "ImageSymmetry":
+        r"""$\tau^{-1}$."""
+        raise NotImplementedError
+
+
+def haar_orthogonal(key: jax.Array, size: int, draws: tuple[int, ...] = ()) -> Float[np.ndarray, "*draws size size"]:
+    r"""Random orthogonal matrices with the Haar measure of $O(n)$.
+
+    $Q\, \mathrm{diag}(\mathrm{sign}\, R_{ii})$ from the decomposition $QR$ of a matrix of i.i.d. $N(0, 1)$ entries. The
+    signs make the decomposition unique; without them $Q$ depends on the convention of the library, and is not Haar.
+
+    Drawn and decomposed by NumPy in float64, so that a key gives the same matrices in both precisions of JAX.
+
+    Args:
+        key: random key; not inside `jit`.
+        size: $n$.
+        draws: axes of independent matrices in front.
+
+    Raises:
+        ValueError: if `size` is not a positive integer.
+
+    References:
+        Mezzadri, "How to Generate Random Matrices from the Classical Compact Groups", 2007,
+        https://arxiv.org/abs/math-ph/0609050
+    """
+    size = check_int("size", size, 1)
+    q, r = np.linalg.qr(_generator(key).standard_normal((*draws, size, size)))
+    return q * np.sign(np.diagonal(r, axis1=-2, axis2=-1))[..., None, :]
+
+
+def rand_image_symmetry(name: str, key: jax.Array, shape: tuple[int, int, int]) -> ImageSymmetry:
+    """A random element of one of the groups of `IMAGE_SYMMETRIES`, Haar distributed; uniform for permutations.
+
+    Equal keys give equal elements, in both precisions. Different groups use different randomness of one key.
+
+    Args:
+        name: `"identity"`, `"O(3) x I"`, `"O(3)^d"`, `"P(3d)"` or `"O(3d)"`.
+        key: random key; not inside `jit`.
+        shape: height, width and channels of the images. For `"O(3d)"` the element is a matrix of
+            (height * width * channels)^2 numbers: 75 MB for 32 by 32 pixels in colour, drawn in about ten seconds.
+
+    Raises:
+        ValueError: if `name` or `shape` is not of its kind.
+
+    References:
+        Xiao, Pennington, "Synergy and Symmetry in Deep Learning: Interactions between the Data, Model, and Inference
+        Algorithm", 2022, https://arxiv.org/abs/2207.04612
+    """
+    if name not in IMAGE_SYMMETRIES:
+        raise ValueError(f"`name`: expected one of {IMAGE_SYMMETRIES}, got {name!r}.")
+    if not isinstance(shape, tuple | list) or len(shape) != 3:
+        raise ValueError(f"`shape`: expected (height, width, channels), got {shape!r}.")
+    h, w, c = (check_int("shape", side, 1) for side in shape)
+    key = jax.random.fold_in(key, IMAGE_SYMMETRIES.index(name))
+    if name == "P(3d)":
+        return EntryPermutation(_generator(key).permutation(h * w * c))
+    if name == "O(3d)":
+        return EntryRotation(haar_orthogonal(key, h * w * c))
+    if name == "O(3)^d":
+        return ColourRotation(haar_orthogonal(key, c, (h, w)))
+    return ColourRotation(np.eye(c) if name == "identity" else haar_orthogonal(key, c))
+
+
+@dataclass(frozen=True, eq=False)
+class ColourRotation(ImageSymmetry):
+    r"""$(\tau x)_a = R_a x_a$ for the colour vector $x_a$ of each pixel $a$.
+
+    Args:
+        matrices: $R$, `[c, c]`, the same for all pixels, or $R_a$, `[h, w, c, c]`; float64.
+    """
+
+    matrices: Float[np.ndarray, "*hw c c"]
+
+    def __call__(self, x: Float[Array, "*batch h w c"]) -> Float[Array, "*batch h w c"]:
+        """The images `x`, moved; in their dtype if that is floating."""
+        x = as_float(x)
+        sides = self.matrices.shape[:-1]
+        if x.ndim < 3 or x.shape[-len(sides) :] != sides:
+            raise ValueError(f"`x`: expected images that end with the axes {sides}, got shape {x.shape}.")
+        return jnp.einsum("...ij,...j->...i", jnp.asarray(self.matrices, x.dtype), x, precision="highest")
+
+    def inverse(self) -> "ColourRotation":
+        r"""$\tau^{-1}$."""
+        return ColourRotation(self.matrices.swapaxes(-1, -2))
+
+
+@dataclass(frozen=True, eq=False)
+class EntryPermutation(ImageSymmetry):
+    r"""$(\tau x)_i = x_{\pi(i)}$ for the numbers of an image, pixels and channels in one row.
+
+    Args:
+        order: $\pi$, `[h * w * c]`.
+    """
+
+    order: Int[np.ndarray, " hwc"]
+
+    def __call__(self, x: Shaped[Array, "*batch h w c"]) -> Shaped[Array, "*batch h w c"]:
+        """The images `x`, moved; exact in any dtype."""
+        return _flattened(jnp.asarray(x), len(self.order))[..., self.order].reshape(x.shape)
+
+    def inverse(self) -> "EntryPermutation":
+        r"""$\tau^{-1}$."""
+        return EntryPermutation(np.argsort(self.order))
+
+
+@dataclass(frozen=True, eq=False)
+class EntryRotation(ImageSymmetry):
+    r"""$\tau x = R x$ for the numbers of an image, pixels and channels in one row.
+
+    Args:
+        matrix: $R$, `[h * w * c, h * w * c]`, float64.
+    """
+
+    matrix: Float[np.ndarray, "hwc hwc"]
+
+    def __call__(self, x: Float[Array, "*batch h w c"]) -> Float[Array, "*batch h w c"]:
+        """The images `x`, moved; in their dtype if that is floating."""
+        x = as_float(x)
+        matrix = jnp.asarray(self.matrix, x.dtype)
+        return jnp.matmul(_flattened(x, len(matrix)), matrix.T, precision="highest").reshape(x.shape)
+
+    def inverse(self) -> "EntryRotation":
+        r"""$\tau^{-1}$."""
+        return EntryRotation(self.matrix.T)
+
+
+def _generator(key: jax.Array) -> np.random.Generator:
+    """NumPy's generator, seeded by the words of a key."""
+    typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
+    return np.random.default_rng(np.asarray(jax.random.key_data(key) if typed else key).tolist())
+
+
+def _flattened(x: Shaped[Array, "*batch h w c"], size: int) -> Shaped[Array, "*batch hwc"]:
+    if x.ndim < 3 or x.shape[-3] * x.shape[-2] * x.shape[-1] != size:
+        raise ValueError(f"`x`: expected images [..., h, w, c] of {size} numbers each, got shape {x.shape}.")
+    return x.reshape(*x.shape[:-3], size)
