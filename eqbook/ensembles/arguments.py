@@ -6,9 +6,11 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
 from eqbook._checks import check_batch, check_finite, check_int
+from eqbook.ensembles.augmentation import Augmentation
 
 
 def check_key(key: Any) -> None:
@@ -41,17 +43,42 @@ def check_data(x: Float[Array, "n ..."], y: Array) -> None:
     check_finite("y", y)
 
 
+def check_augment(augment: Any, n: int) -> int:
+    """The number of examples in an epoch, of `n` before augmentation; raise unless `augment` is one."""
+    if augment is not None and not isinstance(augment, Augmentation):
+        raise ValueError(f"`augment`: expected full_orbits(...) or random_elements(...), got {augment!r}.")
+    return n if augment is None else augment.size(n)
+
+
 def check_sizes(
-    n: int, members: int, epochs: int, batch_size: int | None, at_once: int | None, watch_batch: int
+    n: int, members: int, epochs: int, batch_size: int | None, watch_batch: int, checkpoint_every: int | None
 ) -> None:
-    """Raise unless the numbers are integers in range; `n` is the number of examples."""
+    """Raise unless the numbers are integers in range; `n` is the number of examples in an epoch."""
     check_int("members", members, 1)
     check_int("epochs", epochs, 0)
     check_int("watch_batch", watch_batch, 1)
     if batch_size is not None and check_int("batch_size", batch_size, 1) > n:
-        raise ValueError(f"`batch_size`: expected at most {n} (the examples in `x`), got {batch_size}.")
-    if at_once is not None:
-        check_int("at_once", at_once, 1)
+        raise ValueError(f"`batch_size`: expected at most {n} (the examples of an epoch), got {batch_size}.")
+    if checkpoint_every is not None:
+        check_int("checkpoint_every", checkpoint_every, 1)
+
+
+def check_part(part: int | None, batch: int, loss: Any) -> None:
+    """Raise unless parts of that many examples make up a batch, and the loss is a sum or mean over examples."""
+    if part is None:
+        return
+    if batch % check_int("part", part, 1):
+        raise ValueError(f"`part`: expected a divisor of {batch}, the examples of a batch, got {part}.")
+    if callable(loss):
+        raise ValueError("`part`: expected `None` with a loss function of your own, which may mix the examples.")
+
+
+def check_width(at_once: int | None, mesh: Any) -> None:
+    """Raise unless a chunk is a positive number of members, as many on each device of a mesh."""
+    if mesh is not None and not isinstance(mesh, Mesh):
+        raise ValueError(f"`mesh`: expected a jax.sharding.Mesh, got {mesh!r}.")
+    if at_once is not None and check_int("at_once", at_once, 1) % (mesh.size if mesh is not None else 1):
+        raise ValueError(f"`at_once`: expected a multiple of the {mesh.size} devices of `mesh`, got {at_once}.")
 
 
 def check_watch(x: Float[Array, "n ..."], watch: Mapping[str, Any] | None) -> dict[str, np.ndarray]:
@@ -78,8 +105,12 @@ def check_record(record: Sequence[int] | None, epochs: int) -> tuple[int, ...]:
     return tuple(int(epoch) for epoch in record)
 
 
-def check_losses(losses: np.ndarray, bad_epochs: np.ndarray) -> None:
-    """Raise if a member's loss was not finite; `bad_epochs` holds the first such epoch of each member, or 0.
+def check_losses(bad_epochs: np.ndarray, first_member: int) -> None:
+    """Raise if a member's loss was not finite.
+
+    Args:
+        bad_epochs: the first such epoch of each member of a chunk, or 0.
+        first_member: number of the chunk's first member.
 
     Raises:
         FloatingPointError: naming the first member and the epoch.
@@ -88,6 +119,7 @@ def check_losses(losses: np.ndarray, bad_epochs: np.ndarray) -> None:
     if bad.size:
         first = bad[np.argmin(bad_epochs[bad])]
         raise FloatingPointError(
-            f"training diverged: the loss of member {first} is not finite in epoch {bad_epochs[first]} "
-            f"({bad.size} of {losses.size} members diverged so far); lower the learning rate of `optimizer`."
+            f"training diverged: the loss of member {first_member + first} is not finite in epoch {bad_epochs[first]} "
+            f"({bad.size} of {bad_epochs.size} members trained with it diverged so far); "
+            "lower the learning rate of `optimizer`."
         )

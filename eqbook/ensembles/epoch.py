@@ -1,88 +1,123 @@
-"""One member, one pass over the data; and how members are put side by side in one program."""
+"""One member, one pass over the data."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
+
+from eqbook.ensembles.augmentation import Augmentation
 
 Loss = Callable[[Array, Array], Array]
+# Epochs are numbered from 0; this one, which is never reached, is the stream of the random group elements.
+ELEMENTS = 2**32 - 1
+
+
+class Member(NamedTuple):
+    """A member in training; of a chunk of members each leaf has one more axis in front.
+
+    Attributes:
+        params: parameters of the network.
+        state: state of the optimiser.
+        total: loss, added up over the epochs since the last record.
+        bad: the first epoch whose loss was not finite, counted from 1; 0 if there was none.
+    """
+
+    params: Any
+    state: Any
+    total: Float[Array, ""]
+    bad: Int[Array, ""]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How each member is trained; the arguments of `train_ensemble` that define a step.
+
+    Attributes:
+        net: network.
+        loss: of outputs and targets.
+        optimizer: from optax.
+        batch_size: examples of a step; `None` is all of them.
+        augment: augmentation, or `None`.
+        part: examples of a step whose gradients are computed at a time; `None` is all of them.
+        mean: whether the loss is a mean over examples, and not a sum.
+    """
+
+    net: Any
+    loss: Loss
+    optimizer: optax.GradientTransformation
+    batch_size: int | None
+    augment: Augmentation | None
+    part: int | None = None
+    mean: bool = False
 
 
 @partial(jax.jit, static_argnums=0)
-def _init_member(net: Any, key: jax.Array, example: Array) -> Any:
-    """Parameters of one member; a Flax module wants an example, a `Sequential` a shape."""
+def init_member(net: Any, key: jax.Array, example: Array) -> Any:
+    """Parameters of one member; a Flax module wants an example, a `Sequential` a shape.
+
+    XLA compiles random numbers slowly: a program for one member serves any number of them.
+    """
     return net.init(key, example if isinstance(net, nn.Module) else example.shape)
 
 
-def init_members(net: Any, keys: jax.Array, example: Array) -> Any:
-    """Parameters of all members, each leaf `[members, ...]`.
-
-    XLA compiles random numbers slowly. A program for one member is compiled once, for any number of members; they are
-    stacked by NumPy, because a stack of hundreds of arrays would be compiled slowly again.
-    """
-    stack = lambda *leaves: jnp.asarray(np.stack(leaves))  # noqa: E731
-    return jax.tree.map(stack, *[_init_member(net, key, example) for key in keys])
+def member_keys(key: jax.Array, m: Int[Array, ""]) -> tuple[jax.Array, jax.Array]:
+    """Keys of member `m`, for its initial parameters and for its training: they depend on no other member."""
+    init, training = jax.random.split(jax.random.fold_in(key, m))
+    return init, training
 
 
-def over_members(function: Callable, at_once: int | None, *arguments: Any) -> Any:
-    """`function` of each member, `at_once` members in parallel; `None` means all of them.
+def loss_and_gradient(recipe: Recipe, params: Any, inputs: Array, targets: Array) -> tuple[Array, Any]:
+    """Loss of a batch and its gradient, part by part: what one part needs may fit a cache, or a memory."""
 
-    Args:
-        function: of the arguments of one member.
-        at_once: 1 runs the members one after the other (`lax.map`), all inside the same program.
-        *arguments: trees whose leaves have the member axis in front.
-    """
-    members = jax.tree.leaves(arguments)[0].shape[0]
-    if at_once is None or at_once >= members:
-        return jax.vmap(function)(*arguments)
-    batch_size = None if at_once == 1 else at_once
-    return jax.lax.map(lambda one: function(*one), arguments, batch_size=batch_size)
+    def of(inputs, targets):
+        return jax.value_and_grad(lambda p: recipe.loss(recipe.net.apply(p, inputs), targets))(params)
+
+    if recipe.part is None or recipe.part >= len(inputs):
+        return of(inputs, targets)
+    parts = [z.reshape(-1, recipe.part, *z.shape[1:]) for z in (inputs, targets)]
+    zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(of, *[z[0] for z in parts]))
+    added, _ = jax.lax.scan(lambda total, part: (jax.tree.map(jnp.add, total, of(*part)), None), zero, tuple(parts))
+    return jax.tree.map(lambda total: total / len(parts[0]), added) if recipe.mean else added
 
 
-def train_epochs(
-    net: Any,
-    loss: Loss,
-    optimizer: optax.GradientTransformation,
-    batch_size: int | None,
-    x,
-    y,
-    params,
-    state,
-    key,
-    first,
-    last,
-) -> tuple[Any, Any, Float[Array, ""], Array]:
-    """Epochs `first` to `last` of one member.
+def train_epochs(recipe: Recipe, member: Member, key: jax.Array, x: Array, y: Array, first: int, last: int) -> Member:
+    """Epochs `first` to `last` of one member; both may be abstract, so that one program serves all of them."""
+    augment, batch_size = recipe.augment, recipe.batch_size
+    size = len(x) if augment is None else augment.size(len(x))
+    if batch_size is None and augment is not None and not augment.random:
+        x, y = augment.draw(None, jnp.arange(size), x, y)  # once, and not in each step
+        augment = None
+    elements = jax.random.fold_in(key, jnp.uint32(ELEMENTS))
 
-    Returns:
-        Parameters, optimiser state, mean loss, and the first epoch whose loss is not finite, or 0.
-    """
+    def examples(rows, epoch, number):
+        if augment is None:
+            return (x, y) if rows is None else (x[rows], y[rows])
+        drawn = jax.random.fold_in(jax.random.fold_in(elements, epoch), number)
+        return augment.draw(drawn, jnp.arange(size) if rows is None else rows, x, y)
 
-    def step(carry, rows):
-        params, state = carry
-        inputs, targets = (x, y) if rows is None else (x[rows], y[rows])
-        value, gradient = jax.value_and_grad(lambda p: loss(net.apply(p, inputs), targets))(params)
-        updates, state = optimizer.update(gradient, state, params)
-        return (optax.apply_updates(params, updates), state), value
+    def step(carry, batch):
+        params, state, epoch = carry
+        inputs, targets = examples(*batch[:1], epoch, batch[1])
+        value, gradient = loss_and_gradient(recipe, params, inputs, targets)
+        updates, state = recipe.optimizer.update(gradient, state, params)
+        return (optax.apply_updates(params, updates), state, epoch), value
 
-    def epoch(i, carry):
-        params, state, total, bad = carry
+    def run_epoch(epoch, member):
+        start = (member.params, member.state, epoch)
         if batch_size is None:
-            (params, state), value = step((params, state), None)
+            (params, state, _), value = step(start, (None, jnp.int32(0)))
         else:
-            order = jax.random.permutation(jax.random.fold_in(key, i), len(x))
-            batches = order[: len(x) // batch_size * batch_size].reshape(-1, batch_size)
-            (params, state), values = jax.lax.scan(step, (params, state), batches)
+            order = jax.random.permutation(jax.random.fold_in(key, epoch), size)
+            batches = order[: size // batch_size * batch_size].reshape(-1, batch_size)
+            (params, state, _), values = jax.lax.scan(step, start, (batches, jnp.arange(len(batches))))
             value = jnp.mean(values)
-        bad = jnp.where((bad == 0) & ~jnp.isfinite(value), i + 1, bad)
-        return params, state, total + value.astype(total.dtype), bad
+        bad = jnp.where((member.bad == 0) & ~jnp.isfinite(value), epoch + 1, member.bad)
+        return Member(params, state, member.total + value.astype(member.total.dtype), bad)
 
-    start = (params, state, jnp.zeros((), jnp.result_type(float)), jnp.zeros((), jnp.int32))
-    params, state, total, bad = jax.lax.fori_loop(first, last, epoch, start)
-    return params, state, total / (last - first), bad
+    return jax.lax.fori_loop(first, last, run_epoch, member)

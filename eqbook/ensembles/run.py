@@ -1,10 +1,17 @@
 """What training an ensemble leaves behind."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Array, Float, Int
+
+from eqbook._checks import check_batch, check_int
+from eqbook.ensembles.programs import Programs
 
 
 @dataclass(frozen=True)
@@ -12,17 +19,30 @@ class EnsembleRun:
     """What training left behind.
 
     Attributes:
-        params: parameters of all members after the last epoch, each leaf `[members, ...]`.
         epochs: epochs at which outputs were recorded, `[records]`; 0 is initialisation.
         losses: loss of each member, averaged over the steps since the record before; NaN at epoch 0.
             `[records, members]`.
         outputs: for each watched batch, the outputs of every member, `[records, members, n, k]`.
+        members: number of members.
+        kept: epochs at which members can be evaluated on other inputs: with a store, those recorded and the last one;
+            without, the last one.
     """
 
-    params: Any
     epochs: Int[np.ndarray, " records"]
     losses: Float[np.ndarray, "records members"]
     outputs: dict[str, Float[np.ndarray, "records members n k"]]
+    members: int
+    kept: tuple[int, ...]
+    _programs: Programs = field(repr=False)
+    _chunk_params: Callable[[int, int], Any] = field(repr=False)
+
+    @cached_property
+    def params(self) -> Any:
+        """Parameters of all members after the last epoch, each leaf `[members, ...]`; read from the store if needed."""
+        width = self._programs.width
+        chunks = [self._chunk_params(c, self.kept[-1]) for c in range(-(-self.members // width))]
+        with jax.enable_x64(self._programs.x64):
+            return jax.tree.map(lambda *leaves: jnp.asarray(np.concatenate(leaves)[: self.members]), *chunks)
 
     def mean(self, name: str) -> Float[np.ndarray, "records n k"]:
         """The ensemble's prediction, the mean over members, on a watched batch.
@@ -34,3 +54,72 @@ class EnsembleRun:
             watched = ", ".join(self.outputs) or "none: nothing was watched"
             raise ValueError(f"`name`: expected one of {watched}, got {name!r}.")
         return self.outputs[name].mean(axis=1)
+
+    def predict(
+        self,
+        x: Float[Array, "n ..."],
+        *,
+        epoch: int | None = None,
+        members: Sequence[int] | None = None,
+        batch: int = 1024,
+    ) -> Float[np.ndarray, "members n k"]:
+        """Outputs of members on any inputs; one chunk of members is in memory at a time.
+
+        Args:
+            x: inputs, `[n, ...]`.
+            epoch: one of `kept`; `None` is the last.
+            members: which members, in this order; `None` is all of them.
+            batch: inputs evaluated in one go.
+
+        Raises:
+            ValueError: if an epoch or member is not there, or the inputs do not fit.
+        """
+        wanted = self._wanted(members)
+        place = {m: i for i, m in reversed(list(enumerate(wanted)))}
+        found = None
+        for chunk_members, outputs in self._evaluated(x, epoch, wanted, batch):
+            for m, values in zip(chunk_members, outputs):
+                found = np.empty((len(wanted), *values.shape), values.dtype) if found is None else found
+                found[place[m]] = values
+        return found[[place[m] for m in wanted]]
+
+    def predict_mean(
+        self,
+        x: Float[Array, "n ..."],
+        *,
+        epoch: int | None = None,
+        members: Sequence[int] | None = None,
+        batch: int = 1024,
+    ) -> Float[np.ndarray, "n k"]:
+        r"""The ensemble's prediction $\frac1M \sum_m f_m(x)$; the outputs of one chunk are in memory at a time.
+
+        Arguments are those of `predict`. The sum is carried in double precision.
+        """
+        wanted, total = self._wanted(members), 0.0
+        for _, outputs in self._evaluated(x, epoch, wanted, batch):
+            total, dtype = total + outputs.sum(axis=0, dtype=float), outputs.dtype
+        return (total / len(wanted)).astype(dtype)
+
+    def _wanted(self, members: Sequence[int] | None) -> list[int]:
+        wanted = list(range(self.members)) if members is None else list(members)
+        for m in wanted:
+            check_int("members", m, 0)
+        if not wanted or max(wanted) >= self.members or len(set(wanted)) < len(wanted):
+            raise ValueError(f"`members`: expected different members below {self.members}, got {members!r}.")
+        return wanted
+
+    def _evaluated(self, x: Any, epoch: int | None, wanted: list[int], batch: int) -> Iterator[tuple[list, np.ndarray]]:
+        """For each chunk with wanted members: which they are, and their outputs."""
+        epoch = self.kept[-1] if epoch is None else epoch
+        if epoch not in self.kept:
+            advice = "" if len(self.kept) > 1 else "; train with `store` to keep the members at each record"
+            raise ValueError(f"`epoch`: expected one of {', '.join(map(str, self.kept))}, got {epoch!r}{advice}.")
+        check_batch("x", x)
+        check_int("batch", batch, 1)
+        self._programs.check_inputs(x)
+        chosen, width = set(wanted), self._programs.width
+        for chunk in sorted({m // width for m in wanted}):
+            here = [m for m in self._programs.members(chunk) if m in chosen]
+            with jax.enable_x64(self._programs.x64):
+                outputs = self._programs.outputs(self._chunk_params(chunk, epoch), np.asarray(x), batch)
+            yield here, outputs[[m % width for m in here]]

@@ -1,6 +1,6 @@
-"""All members of an ensemble in one program: vmap over members, scan over steps."""
+"""Training many members of one network: chunks of them side by side, each in one compiled program."""
 
-import sys
+import os
 from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -9,13 +9,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.sharding import Mesh
 from jaxtyping import Array, Float
-from tqdm import tqdm
 
 from eqbook.ensembles import arguments
-from eqbook.ensembles.epoch import Loss, init_members, over_members, train_epochs
+from eqbook.ensembles.augmentation import Augmentation
+from eqbook.ensembles.epoch import Loss, Recipe
 from eqbook.ensembles.losses import cross_entropy, squared_error
+from eqbook.ensembles.programs import Programs, choose_width
+from eqbook.ensembles.progress import Progress
 from eqbook.ensembles.run import EnsembleRun
+from eqbook.ensembles.settings import describe_run
+from eqbook.ensembles.store import Store, stored_width
+from eqbook.ensembles.training import Training, train_chunks
+from eqbook.grams import workers
 
 LOSSES: dict[str, Loss] = {"squared_error": squared_error, "cross_entropy": cross_entropy}
 
@@ -31,20 +38,29 @@ def train_ensemble(
     optimizer: optax.GradientTransformation,
     loss: str | Loss = "squared_error",
     batch_size: int | None = None,
+    augment: Augmentation | None = None,
+    part: int | None = None,
     watch: Mapping[str, Array] | None = None,
     record: Sequence[int] | None = None,
+    store: str | os.PathLike | None = None,
+    checkpoint_every: int | None = None,
     progress: bool = True,
     at_once: int | None = None,
     watch_batch: int = 1024,
+    mesh: Mesh | None = None,
 ) -> EnsembleRun:
     r"""Train independent members of one network on the same data.
 
-    Member $m$ starts from parameters drawn with `fold_in(key, m)` and shuffles the data with its own key, so it does
-    not depend on the number of members.
+    Member $m$ starts from parameters drawn with `fold_in(key, m)` and shuffles the data with its own key. Members are
+    trained in chunks of `at_once`, and the last chunk is always a whole one. So member $m$ is the same, bit for bit on
+    the same device, in a run of 10 and in a run of 1000: it has the same place in the same program.
 
-    On a GPU train many members at once. On a CPU small dense networks are quickest all at once; convolutional networks
-    are often quicker with `at_once=1`, when one member's activations fit in the cache, and their convolutions should be
-    `eqbook.networks.PatchConv`.
+    With a `store`, a run that was stopped or killed goes on from its last checkpoint when the call is made again, to
+    the same bits as if nothing had happened; and it is extended by a call with more `members`, or more `epochs`.
+
+    On a CPU convolutional networks are quickest with `at_once=1`, when one member's activations fit in the cache; a
+    small `part` helps, and their convolutions should be `eqbook.networks.PatchConv`. Chunks are trained on all cores in
+    any case.
 
     Args:
         net: a `Sequential`, or a Flax module.
@@ -53,73 +69,79 @@ def train_ensemble(
         y: training targets, `[n, k]` for `squared_error`, integer classes `[n]` for `cross_entropy`.
         members: number of networks.
         epochs: passes over the data; with full batches, steps.
-        optimizer: from optax, for example `optax.sgd(0.1)`.
+        optimizer: from optax, for example `optax.sgd(0.1)`; `ntk_learning_rate` finds a rate that does not diverge.
         loss: `"squared_error"` (half the sum over the batch, as in the theory), `"cross_entropy"` (mean over the
             batch), or a function of outputs and targets.
         batch_size: examples in a step; `None` is the full batch. The order is drawn anew in each epoch, and the rest
             that does not fill a batch is left out of it.
+        augment: `full_orbits(...)` or `random_elements(...)`, applied when a batch is drawn; `None` for none.
+        part: examples of a batch whose gradients are computed at a time, and added up; divides the batch. `None` is
+            the whole batch. A part whose activations fit the cache is quicker on a CPU. For the two losses by name.
         watch: named batches of inputs on which all members' outputs are recorded.
         record: epochs to record at, increasing, 0 for initialisation; every epoch and 0 if not given.
+        store: folder that keeps the members at each record, a checkpoint to go on from, and the losses.
+        checkpoint_every: epochs between checkpoints in the store; `None` makes one at each record. What is lost when a
+            process is killed is the time since.
         progress: show a progress bar on a terminal.
-        at_once: members computed in parallel; `None` is all of them. Fewer need less memory.
+        at_once: members in a chunk; `None` finds a number that keeps the device busy and fits its memory.
         watch_batch: watched inputs evaluated in one go; bounds the memory of the evaluation.
+        mesh: devices that share each chunk; `at_once` is then a multiple of their number.
 
     Returns:
         `EnsembleRun`.
 
     Raises:
-        ValueError: if an argument does not fit the others.
+        ValueError: if an argument does not fit the others, or the store holds members trained otherwise.
         FloatingPointError: if a member's loss is no longer finite; names member and epoch.
     """
     x, y = jnp.asarray(x), jnp.asarray(y)
     arguments.check_key(key)
     arguments.check_training(net, optimizer)
     arguments.check_data(x, y)
-    arguments.check_sizes(len(x), members, epochs, batch_size, at_once, watch_batch)
+    size = arguments.check_augment(augment, len(x))
+    arguments.check_sizes(size, members, epochs, batch_size, watch_batch, checkpoint_every)
+    arguments.check_width(at_once, mesh)
     watch, record = arguments.check_watch(x, watch), arguments.check_record(record, epochs)
-    member_keys = jax.vmap(partial(jax.random.fold_in, key))(jnp.arange(members))
-    init_keys, shuffle_keys = jax.vmap(jax.random.split, out_axes=1)(member_keys)
-    params = init_members(net, init_keys, x[:1])
+    arguments.check_part(part, size if batch_size is None else batch_size, loss)
+    recipe = Recipe(net, _loss(loss), optimizer, batch_size, augment, part, mean=loss == "cross_entropy")
+    threads = workers.cores() if mesh is None else 1
+    width = at_once or stored_width(store) or choose_width(recipe, key, x, y, mesh, threads)
+    arguments.check_width(width, mesh)  # that of a store may not suit the mesh
+    programs = Programs(recipe, key, x, y, width, mesh)
     if loss == "cross_entropy" and jnp.issubdtype(y.dtype, jnp.integer):
-        one = jax.tree.map(lambda leaf: leaf[0], params)
-        arguments.check_classes(y, jax.eval_shape(net.apply, one, x[:1]).shape[-1])
-    state = jax.jit(jax.vmap(optimizer.init))(params)
-    one_member = partial(train_epochs, net, _loss(loss), optimizer, batch_size)
+        arguments.check_classes(y, programs.output_shape[-1])
+    kept = None
+    if store is not None:
+        kept = Store(store, describe_run(recipe, key, x, y, width), programs.shapes)
 
-    # The data are arguments: captured, they would be constants of the program, compiled into it.
-    @partial(jax.jit, donate_argnums=(0, 1))
-    def advance(params, state, x, y, first, last):
-        def member(params, state, key):
-            return one_member(x, y, params, state, key, first, last)
-
-        return over_members(member, at_once, params, state, shuffle_keys)
-
-    @jax.jit
-    def evaluate(params, inputs):
-        return over_members(lambda p: net.apply(p, inputs), at_once, params)
-
-    def outputs_of(inputs):
-        batches = range(0, len(inputs), watch_batch)
-        return np.concatenate([np.asarray(evaluate(params, inputs[i : i + watch_batch])) for i in batches], axis=1)
-
-    losses, outputs, done = [], {name: [] for name in watch}, 0
     stops = record if record[-1] == epochs else (*record, epochs)
-    with tqdm(total=epochs, unit="epoch", disable=None if progress else True, file=sys.stderr, leave=False) as bar:
-        for stop in stops:
-            value = np.full(members, np.nan)
-            if stop > done:
-                params, state, value, bad = advance(params, state, x, y, done, stop)
-                value = np.asarray(value)
-                arguments.check_losses(value, np.asarray(bad))
-                bar.update(stop - done)
-                bar.set_postfix(loss=f"{value.mean():.3g}")
-                done = stop
-            if stop in record:
-                losses.append(value)
-                for name, inputs in watch.items():
-                    outputs[name].append(outputs_of(inputs))
-    stacked = {name: np.stack(values) for name, values in outputs.items()}
-    return EnsembleRun(params, np.asarray(record), np.stack(losses), stacked)
+    chunks = range(-(-members // width))
+    losses = np.full((len(record), members), np.nan)
+    outputs = {name: programs.room(len(record), members, inputs) for name, inputs in watch.items()}
+    last = {}
+
+    def look(chunk: int, number: int, params: Any, loss: np.ndarray) -> None:
+        shown = slice(chunk * width, min(members, (chunk + 1) * width))
+        count = shown.stop - shown.start
+        if number < len(record):
+            losses[number, shown] = loss[:count]
+            for name, inputs in watch.items():
+                outputs[name][number, shown] = programs.outputs(params, inputs, watch_batch)[:count]
+        if kept is None and number == len(stops) - 1:
+            last[chunk] = jax.tree.map(np.array, params)
+
+    batches = [part for inputs in watch.values() for part in programs.parts(inputs, watch_batch)]
+    programs.prepare(train=epochs > 0, batches=batches)
+    with Progress(members, epochs, width, progress) as bar:
+        training = Training(programs, stops, kept, checkpoint_every, members, bar, look)
+        train_chunks(training, chunks, min(threads, len(chunks)))
+    params = partial(_in_memory, last) if kept is None else kept.params
+    epochs_kept = stops if kept is not None else stops[-1:]
+    return EnsembleRun(np.asarray(record), losses, outputs, members, tuple(epochs_kept), programs, params)
+
+
+def _in_memory(last: dict[int, Any], chunk: int, _epoch: int) -> Any:
+    return last[chunk]
 
 
 def _loss(loss: str | Loss) -> Loss:

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 
 import flax.linen as nn
-import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from eqbook._checks import check_int
+from eqbook.networks.convolution import correlate
 
 
 class PatchConv(nn.Module):
@@ -15,9 +15,10 @@ class PatchConv(nn.Module):
     $z_{uvf} = b_f + \sum_{i,j,c} x_{u+i-k/2,\,v+j-k/2,\,c} W_{ijcf}$.
 
     A member axis added by `vmap` turns `flax.linen.Conv` into a grouped convolution, and inside a loop over steps XLA
-    does not use its fast convolution on the CPU: both are slow there. The product of shifted copies of the image with
-    the filters is a matrix product in either case. Parameters have the names, shapes and initial law of
-    `flax.linen.Conv`, so the two can exchange them.
+    has no fast code for its derivatives on the CPU: both are slow there. For many members this one is a product of
+    patches of the image with the filters, and in a loop it is a convolution with derivatives that XLA computes quickly
+    (`eqbook.networks.convolution`). Parameters have the names, shapes and initial law of `flax.linen.Conv`, so the two
+    can exchange them.
 
     Args:
         features: channels of the output.
@@ -40,15 +41,10 @@ class PatchConv(nn.Module):
             raise ValueError(f"`kernel_size`: expected an odd number, got {k}; an even filter has no middle.")
         if x.ndim < 3:
             raise ValueError(f"`x`: expected images [..., height, width, channels], got shape {x.shape}.")
-        h, w, c = x.shape[-3:]
-        W = self.param("kernel", self.kernel_init, (k, k, c, self.features), x.dtype)
-        border = [(0, 0)] * (x.ndim - 3) + [(k // 2, k // 2)] * 2 + [(0, 0)]
-        padded = jnp.pad(x, border)
-        # Shift along rows, then along columns: 2k copies in place of k*k. The last axis then runs over (j, i, c).
-        rows = jnp.concatenate([padded[..., i : i + h, :, :] for i in range(k)], -1)
-        patches = jnp.concatenate([rows[..., j : j + w, :] for j in range(k)], -1)  # [*batch, h, w, k*k*c]
-        W = W.transpose(1, 0, 2, 3).reshape(k * k * c, self.features)
-        z = jnp.matmul(patches, W, precision=self.precision)
+        W = self.param("kernel", self.kernel_init, (k, k, x.shape[-1], self.features), x.dtype)
+        border = ((k // 2, k // 2), (k // 2, k // 2))
+        z = correlate(x.reshape(-1, *x.shape[-3:]), W, border, self.precision)
+        z = z.reshape(*x.shape[:-1], self.features)
         if self.use_bias:
             z = z + self.param("bias", nn.initializers.zeros, (self.features,), x.dtype)
         return z

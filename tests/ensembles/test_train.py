@@ -25,7 +25,8 @@ class Flat(nn.Module):
 
 
 def train(net=NET, x=X, y=Y, **changes):
-    arguments = {"members": 3, "epochs": 2, "optimizer": optax.sgd(0.05), "key": jax.random.key(0), **changes}
+    arguments = {"members": 3, "epochs": 2, "optimizer": optax.sgd(0.05), "key": jax.random.key(0), "at_once": 4}
+    arguments |= changes
     return eq.train_ensemble(net, arguments.pop("key"), x, y, **arguments)
 
 

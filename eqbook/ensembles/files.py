@@ -1,0 +1,84 @@
+"""Arrays in a file: written whole, checked when read."""
+
+import hashlib
+import io
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+WRITING = ".writing-"  # what the name of an unfinished file begins with
+DIGEST = "sha256"
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Under another name first: a reader finds the whole file or none."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=WRITING)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def save_tree(path: Path, tree: Any) -> None:
+    """The leaves of a tree as a `.npz` file, the SHA-256 of their content among them."""
+    arrays = {f"leaf{i}": leaf for i, leaf in enumerate(host(tree))}
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays, **{DIGEST: _digest(arrays)})
+    write_whole(path, buffer.getvalue())
+
+
+def load_tree(path: Path, like: Any) -> Any | None:
+    """The tree in a file; `None` if there is no file, or its content is not what was written.
+
+    Args:
+        path: where.
+        like: tree of arrays or of `ShapeDtypeStruct` with the same structure.
+    """
+    shapes, structure = jax.tree.flatten(like)
+    try:
+        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
+            found = {name: file[name] for name in file.files}
+    except Exception:  # noqa: BLE001 - a damaged archive raises errors of many kinds
+        return None
+    digest = found.pop(DIGEST, None)
+    if digest is None or len(found) != len(shapes) or not np.array_equal(digest, _digest(found)):
+        return None
+    leaves = [_as(found[f"leaf{i}"], shape) for i, shape in enumerate(shapes)]
+    return None if any(leaf is None for leaf in leaves) else jax.tree.unflatten(structure, leaves)
+
+
+def host(tree: Any) -> list[np.ndarray]:
+    """The leaves of a tree as NumPy arrays of their own; of random keys, their bits."""
+    leaves = jax.tree.leaves(tree)
+    return [np.array(jax.random.key_data(leaf) if _is_key(leaf) else leaf) for leaf in leaves]
+
+
+def _is_key(leaf: Any) -> bool:
+    return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+
+def _as(array: np.ndarray, like: Any) -> Any | None:
+    if _is_key(like):
+        keys = jax.random.wrap_key_data(jnp.asarray(array), impl=jax.random.key_impl(like))
+        return keys if keys.shape == like.shape else None
+    if array.dtype.itemsize != like.dtype.itemsize or array.shape != like.shape:
+        return None
+    return array.view(like.dtype)  # NumPy reads bfloat16 back as bytes without a meaning
+
+
+def _digest(arrays: dict[str, np.ndarray]) -> np.ndarray:
+    digest = hashlib.sha256()
+    for name, array in sorted(arrays.items()):
+        digest.update(f"{name} {array.shape} {array.dtype.itemsize}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return np.frombuffer(digest.digest(), np.uint8)

@@ -1,0 +1,186 @@
+"""The compiled programs of one chunk of members: its width decides what they are, not the number of members."""
+
+from collections.abc import Callable, Iterable
+from functools import cached_property, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from jaxtyping import Array
+
+from eqbook.ensembles.epoch import Member, Recipe, init_member, member_keys, train_epochs
+from eqbook.ensembles.width import chunk_width
+
+
+class Programs:
+    """Chunk `c` of width `w` holds the members `c w, ..., c w + w - 1`, also those behind the last one asked for.
+
+    A member's numbers are those of its place in its chunk, whatever the number of members. Programs are compiled in
+    the thread that asks first, under its settings; threads that only call them need none.
+
+    Args:
+        recipe: how a member is trained.
+        key: random key of the ensemble.
+        x: training inputs.
+        y: training targets.
+        width: members of a chunk.
+        mesh: devices that share a chunk, each computing `width / mesh.size` members; `None` is one device.
+    """
+
+    def __init__(self, recipe: Recipe, key: jax.Array, x: Array, y: Array, width: int, mesh: Mesh | None) -> None:
+        self.recipe, self.width, self.mesh = recipe, width, mesh
+        self.x64 = jax.config.jax_enable_x64
+        self._key, self._example, self._evaluators = key, x[:1], {}
+        everywhere = PartitionSpec()
+        self._data = tuple(self._place(array, everywhere) for array in (x, y))
+
+    def members(self, chunk: int) -> range:
+        """The members of a chunk."""
+        return range(chunk * self.width, (chunk + 1) * self.width)
+
+    def start(self, chunk: int) -> Member:
+        """A chunk before training, on the host."""
+        keys = [member_keys(self._key, jnp.uint32(m))[0] for m in self.members(chunk)]
+        # Stacked by NumPy: XLA would compile a program for a stack of hundreds of arrays.
+        drawn = [jax.tree.map(np.asarray, init_member(self.recipe.net, key, self._example)) for key in keys]
+        params = jax.tree.map(lambda *leaves: np.stack(leaves), *drawn)
+        state = jax.tree.map(np.asarray, self._init_state(params))
+        zero = np.zeros(self.width, jnp.result_type(float))
+        return Member(params, state, zero, np.zeros(self.width, np.int32))
+
+    def advance(self, chunk: int, member: Member, first: int, last: int) -> Member:
+        """A chunk after epochs `first` to `last`; `member` is used up."""
+        keys = _training_keys(self._key, np.asarray(self.members(chunk), np.uint32))
+        split = self._split()
+        placed = jax.tree.map(lambda leaf: self._place(leaf, split), member)
+        return self.train(placed, self._place(keys, split), *self._data, np.int32(first), np.int32(last))
+
+    def outputs(self, params: Any, x: np.ndarray, batch: int) -> np.ndarray:
+        """Outputs of all members of a chunk, `[width, n, k]`, `batch` inputs at a time."""
+        params = jax.tree.map(lambda leaf: self._place(leaf, self._split()), params)
+        found = [self.evaluator(part)(params, self._place(part, PartitionSpec())) for part in self.parts(x, batch)]
+        return np.concatenate([np.asarray(one) for one in found], axis=1)
+
+    def parts(self, x: np.ndarray, batch: int) -> list[np.ndarray]:
+        """Inputs in pieces of at most `batch`."""
+        return [x[i : i + batch] for i in range(0, len(x), batch)]
+
+    def room(self, records: int, members: int, x: np.ndarray) -> np.ndarray:
+        """An array for the outputs of members on inputs, `[records, members, n, k]`."""
+        found = jax.eval_shape(self.recipe.net.apply, self._one, jax.ShapeDtypeStruct(x.shape, self._dtype(x)))
+        return np.empty((records, members, *found.shape), found.dtype)
+
+    @property
+    def output_shape(self) -> tuple[int, ...]:
+        """Shape of a member's outputs for one input."""
+        return jax.eval_shape(self.recipe.net.apply, self._one, self._example).shape
+
+    def check_inputs(self, x: Any) -> None:
+        """Raise unless inputs are like those of the training."""
+        if np.shape(x)[1:] != self._example.shape[1:]:
+            raise ValueError(f"`x`: expected inputs {self._example.shape[1:]} as in training, got {np.shape(x)[1:]}.")
+
+    def prepare(self, train: bool, batches: Iterable[np.ndarray]) -> None:
+        """Compile what is about to be used, here and not in a thread; `batches` are inputs to be evaluated."""
+        if train:
+            self._init_state, self.train  # noqa: B018 - properties that compile
+        for batch in batches:
+            self.evaluator(batch)
+
+    @cached_property
+    def shapes(self) -> Member:
+        """Shapes and dtypes of a chunk."""
+        params = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((self.width, *leaf.shape), leaf.dtype), self._one)
+        state = jax.eval_shape(jax.vmap(self.recipe.optimizer.init), params)
+        number = partial(jax.ShapeDtypeStruct, (self.width,))
+        return Member(params, state, number(jnp.result_type(float)), number(jnp.int32))
+
+    @cached_property
+    def train(self) -> Callable:
+        """The program that trains a chunk."""
+
+        # The data are arguments: captured, they would be constants of the program, compiled into it.
+        def one(member, key, x, y, first, last):
+            return train_epochs(self.recipe, member, key, x, y, first, last)
+
+        keys = jax.eval_shape(partial(jax.random.split, num=self.width), self._key)
+        return self._compile(one, 2, (self.shapes, keys, *self._data, np.int32(0), np.int32(0)), donate=True)
+
+    def evaluator(self, x: np.ndarray) -> Callable:
+        """The program that evaluates a chunk on inputs of the shape of `x`."""
+        kind = (x.shape, self._dtype(x))
+        if kind not in self._evaluators:
+            example = jax.ShapeDtypeStruct(*kind)
+            self._evaluators[kind] = self._compile(self.recipe.net.apply, 1, (self.shapes.params, example))
+        return self._evaluators[kind]
+
+    @cached_property
+    def _one(self) -> Any:
+        return jax.eval_shape(partial(init_member, self.recipe.net), self._key, self._example)
+
+    @staticmethod
+    def _dtype(x: Any) -> Any:
+        return jnp.asarray(x[:0]).dtype  # that of the array on a device: without 64-bit types another one
+
+    @cached_property
+    def _init_state(self) -> Callable:
+        return jax.jit(jax.vmap(self.recipe.optimizer.init)).lower(self.shapes.params).compile()
+
+    def _compile(self, function: Callable, mapped: int, arguments: tuple, donate: bool = False) -> Callable:
+        """Compile `function` of one member for a chunk: the first `mapped` arguments have an axis of members."""
+        local = over_members(function, mapped)
+        options = {"donate_argnums": (0,) if donate else ()}
+        if self.mesh is not None:
+            specs = tuple(self._split() if k < mapped else PartitionSpec() for k in range(len(arguments)))
+            local = jax.shard_map(local, mesh=self._mesh, in_specs=specs, out_specs=self._split(), check_vma=False)
+            options["in_shardings"] = tuple(NamedSharding(self._mesh, spec) for spec in specs)
+        return jax.jit(local, **options).lower(*arguments).compile()
+
+    @cached_property
+    def _mesh(self) -> Mesh:
+        # Axes of `jax.make_mesh` are explicit ones, which refuse operands that lie elsewhere; these move them.
+        return Mesh(self.mesh.devices, self.mesh.axis_names)
+
+    def _split(self) -> PartitionSpec:
+        return PartitionSpec(self.mesh.axis_names) if self.mesh is not None else PartitionSpec()
+
+    def _place(self, array: Any, spec: PartitionSpec) -> Array:
+        if self.mesh is None:
+            return jnp.asarray(array)
+        return jax.device_put(array, NamedSharding(self._mesh, spec))
+
+
+def choose_width(recipe: Recipe, key: jax.Array, x: Array, y: Array, mesh: Mesh | None, at_once: int) -> int:
+    """Members in a chunk if nobody says how many; `at_once` chunks are trained at the same time."""
+    one = Programs(recipe, key, x, y, 1, None)
+    member = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), one.shapes)
+
+    def epoch(member, key, x, y):
+        return train_epochs(recipe, member, key, x, y, 0, 1)
+
+    return chunk_width(epoch, member, key, x, y, devices=1 if mesh is None else mesh.size, at_once=at_once)
+
+
+@jax.jit
+def _training_keys(key: jax.Array, members: Array) -> jax.Array:
+    return jax.vmap(lambda m: member_keys(key, m)[1])(members)
+
+
+def over_members(function: Callable, mapped: int) -> Callable:
+    """`function` of each member side by side; of a single one without the axis, which would slow convolutions.
+
+    Args:
+        function: of the arguments of one member, and others.
+        mapped: how many of its first arguments are those of one member.
+    """
+
+    def call(*arguments: Any) -> Any:
+        ours, others = arguments[:mapped], arguments[mapped:]
+        if jax.tree.leaves(ours)[0].shape[0] > 1:
+            return jax.vmap(function, in_axes=(0,) * mapped + (None,) * len(others))(*arguments)
+        result = function(*jax.tree.map(lambda leaf: leaf[0], ours), *others)
+        return jax.tree.map(lambda leaf: leaf[None], result)
+
+    return call

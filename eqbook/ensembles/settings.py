@@ -1,0 +1,88 @@
+"""What decides the numbers of an ensemble, in terms that another process would use too."""
+
+import hashlib
+from typing import Any
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from eqbook.ensembles.epoch import Recipe, init_member, member_keys
+from eqbook.grams.store import describe
+
+# Counters of an optimiser's state at which its step is looked at: schedules differ early or late.
+COUNTS = (0, 10, 100, 1000, 10_000)
+
+
+def describe_run(recipe: Recipe, key: jax.Array, x: jax.Array, y: jax.Array, width: int) -> dict[str, Any]:
+    """The settings of a run by the names of their arguments; equal ones give equal members.
+
+    Functions have no names that can be trusted: an optimiser is described by its steps for given gradients, a network
+    also by its outputs, a loss by its values.
+    """
+    params = init_member(recipe.net, member_keys(key, jnp.uint32(0))[0], x[:1])
+    augment = recipe.augment
+    actions = None if augment is None else [describe(augment.action_x), describe(augment.action_y), augment.random]
+    outputs = recipe.net.apply(params, x[:2])
+    return {
+        "net": _hash(repr(recipe.net) if isinstance(recipe.net, nn.Module) else describe(recipe.net)),
+        "net, its outputs": _numbers(outputs),
+        "key": _hash([str(jax.random.key_impl(key)), np.asarray(jax.random.key_data(key)).tolist()]),
+        "x": _hash_array(x),
+        "y": _hash_array(y),
+        "loss": _numbers(recipe.loss(outputs, y[:2])),
+        "optimizer": _steps(recipe.optimizer, params),
+        "batch_size": recipe.batch_size,
+        "part": recipe.part,
+        "augment": _hash(actions),
+        "at_once": width,
+        "precision": str(jnp.result_type(float)),
+    }
+
+
+def differing(stored: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
+    """Names of the settings that differ; numbers may differ by what other hardware rounds differently."""
+    return [name for name, value in wanted.items() if not _same(stored.get(name), value)]
+
+
+def _same(a: Any, b: Any) -> bool:
+    if isinstance(b, list):
+        return isinstance(a, list) and len(a) == len(b) and np.allclose(a, b, rtol=1e-3, atol=1e-6)
+    return a == b
+
+
+def _steps(optimizer: Any, params: Any) -> list[float]:
+    """Size and direction of an optimiser's steps, from its start and at later counts."""
+    waves = jax.tree.map(lambda leaf: np.sin(1.0 + np.arange(leaf.size)).reshape(leaf.shape), params)
+    gradient = jax.tree.map(lambda wave, leaf: jnp.asarray(wave, leaf.dtype), waves, params)
+    counter = lambda leaf: jnp.ndim(leaf) == 0 and jnp.issubdtype(leaf.dtype, jnp.integer)  # noqa: E731
+
+    @jax.jit
+    def step(state, count):
+        state = jax.tree.map(lambda leaf: count.astype(leaf.dtype) if counter(leaf) else leaf, state)
+        updates, state = optimizer.update(gradient, state, params)
+        pairs = [(jnp.vdot(u, g), jnp.vdot(u, u)) for u, g in zip(jax.tree.leaves(updates), jax.tree.leaves(gradient))]
+        return jnp.stack([jnp.stack(pair) for pair in pairs]).sum(0), state
+
+    state, seen = optimizer.init(params), []
+    for count in COUNTS:
+        numbers, state = step(state, jnp.int32(count))
+        seen.extend(_numbers(numbers))
+    return seen
+
+
+def _numbers(value: Any) -> list[float]:
+    """Up to 64 numbers of an array, in units of the largest, and that one."""
+    flat = np.asarray(value, np.float64).reshape(-1)[:64]
+    largest = float(np.max(np.abs(flat), initial=0.0))
+    return [np.log1p(largest), *(flat / largest if largest else flat).tolist()]
+
+
+def _hash(value: Any) -> str:
+    return hashlib.sha256(repr(value).encode()).hexdigest()
+
+
+def _hash_array(array: Any) -> str:
+    array = np.ascontiguousarray(array)
+    return hashlib.sha256(f"{array.dtype} {array.shape}".encode() + array.tobytes()).hexdigest()

@@ -1,0 +1,179 @@
+"""An ensemble in a folder: members at the recorded epochs, the state to go on from, and the losses as they come.
+
+The arrays are plain `.npz` files, one for each chunk of members and epoch, with a checksum. They are never pickled, so
+that reading a folder of unknown origin runs no code of it; they need no library but NumPy to be read, now or later; and
+a rename makes each of them appear whole or not at all, which is all that a single writer asks of a checkpoint format.
+"""
+
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from threading import Lock
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from eqbook._version import __version__
+from eqbook.ensembles.epoch import Member
+from eqbook.ensembles.files import WRITING, load_tree, save_tree, write_whole
+from eqbook.ensembles.settings import differing
+
+FORMAT = 1
+MANIFEST, METRICS = "ensemble.json", "metrics.jsonl"
+
+
+class Checkpoint(NamedTuple):
+    """A chunk of members from which training goes on.
+
+    Attributes:
+        member: parameters, optimiser state and loss sums, leaves `[width, ...]`.
+        epoch: epochs done.
+        since: epoch of the last record, from which on losses are summed.
+    """
+
+    member: Member
+    epoch: int | np.ndarray
+    since: int | np.ndarray
+
+
+class Store:
+    """A folder that holds one ensemble; one process at a time writes to it.
+
+    Args:
+        folder: where; made if it does not exist.
+        shapes: of a chunk.
+
+    Raises:
+        ValueError: if the folder holds something else, or cannot be written.
+    """
+
+    def __init__(self, folder: str | os.PathLike, settings: dict[str, Any], shapes: Member) -> None:
+        self.folder, self.shapes, self._lock = Path(folder), shapes, Lock()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            stored = read_manifest(self.folder)
+            if stored is None:
+                if any(not path.name.startswith(WRITING) for path in self.folder.iterdir()):
+                    raise ValueError(f"`store`: expected an empty folder or a store, got {folder}; choose another.")
+                about = {"format": FORMAT, "eqbook": __version__, "settings": settings}
+                write_whole(self.folder / MANIFEST, json.dumps(about, indent=1).encode())
+                stored = settings
+            for left_over in self.folder.glob(f"{WRITING}*"):
+                left_over.unlink()
+            _end_last_line(self.folder / METRICS)
+        except OSError as error:
+            raise ValueError(f"`store`: {folder} cannot be used ({error}); choose another folder.") from error
+        if different := differing(stored, settings):
+            raise ValueError(
+                f"`store`: {folder} holds members trained with other settings: {', '.join(different)}; "
+                "choose another folder, delete it, or train with its settings."
+            )
+
+    def checkpoint(self, chunk: int) -> Checkpoint | None:
+        """Where a chunk stands; `None` if it has not begun, or its file is damaged."""
+        number = jax.ShapeDtypeStruct((), np.int32)
+        found = load_tree(self.folder / f"state-{chunk:05d}.npz", Checkpoint(self.shapes, number, number))
+        return None if found is None else Checkpoint(found.member, int(found.epoch), int(found.since))
+
+    def keep(self, chunk: int, checkpoint: Checkpoint) -> None:
+        """Replace where a chunk stands."""
+        numbers = np.int32(checkpoint.epoch), np.int32(checkpoint.since)
+        save_tree(self.folder / f"state-{chunk:05d}.npz", Checkpoint(checkpoint.member, *numbers))
+
+    def params(self, chunk: int, epoch: int) -> Any | None:
+        """Parameters of a chunk at an epoch; `None` if they were not recorded, or their file is damaged."""
+        return load_tree(self._recorded(chunk, epoch), self.shapes.params)
+
+    def record(self, chunk: int, since: int, epoch: int, params: Any, losses: np.ndarray) -> None:
+        """Keep the parameters of a chunk at an epoch, and its mean losses since the record before."""
+        if epoch > since:
+            line = {"chunk": chunk, "since": since, "epoch": epoch, "loss": losses.astype(float).tolist()}
+            with self._lock, open(self.folder / METRICS, "a", encoding="utf8") as file:
+                file.write(json.dumps(line) + "\n")
+                file.flush()
+                os.fsync(file.fileno())
+        save_tree(self._recorded(chunk, epoch), params)
+
+    def mean_losses(self, chunk: int, stops: Sequence[int]) -> list[np.ndarray] | None:
+        """Mean losses `[width]` of a chunk between one stop and the next; `None` if some were not recorded."""
+        lines = {
+            (one["since"], one["epoch"]): one["loss"] for one in read_metrics(self.folder) if one["chunk"] == chunk
+        }
+        found, since = [], 0
+        for stop in stops:
+            nothing = np.full(self.shapes.total.shape, np.nan)
+            found.append(nothing if since == stop else _between(lines, since, stop))
+            since = stop
+        return None if any(one is None for one in found) else found
+
+    def _recorded(self, chunk: int, epoch: int) -> Path:
+        return self.folder / f"params-{chunk:05d}-{epoch:07d}.npz"
+
+
+def read_manifest(folder: Path) -> dict[str, Any] | None:
+    """The settings of the ensemble in a folder; `None` if there is none.
+
+    Raises:
+        ValueError: if its manifest is damaged or of another format.
+    """
+    path = folder / MANIFEST
+    if not path.exists():
+        return None
+    try:
+        about = json.loads(path.read_text(encoding="utf8"))
+        settings = about["settings"] if about["format"] == FORMAT else None
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError):
+        settings = None
+    if not isinstance(settings, dict):
+        raise ValueError(f"`store`: {path} is damaged or of another version; choose another folder, or delete it.")
+    return settings
+
+
+def read_metrics(folder: str | os.PathLike) -> list[dict[str, Any]]:
+    """The losses in a store, in the order in which they were written; a torn last line is left out.
+
+    Args:
+        folder: the store.
+
+    Returns:
+        For each chunk and record a dictionary: `chunk`, its number; `since` and `epoch`, the record before and this
+        one; `loss`, the mean over the epochs between them of each member of the chunk, `[width]`.
+    """
+    path, found = Path(folder) / METRICS, []
+    for line in path.read_bytes().splitlines() if path.exists() else []:
+        try:
+            value = json.loads(line)
+            found.append(value | {"loss": np.asarray(value["loss"], float)})
+        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError):
+            continue
+    return found
+
+
+def _between(lines: dict[tuple[int, int], np.ndarray], since: int, stop: int) -> np.ndarray | None:
+    """Mean loss over the epochs after `since` up to `stop`, put together from what was recorded."""
+    if (since, stop) in lines:
+        return lines[since, stop]
+    pieces = []
+    at = since
+    while at < stop:
+        ends = [end for start, end in lines if start == at and end <= stop]
+        if not ends:
+            return None
+        pieces.append((max(ends) - at) * lines[at, max(ends)])
+        at = max(ends)
+    return sum(pieces) / (stop - since)
+
+
+def stored_width(folder: str | os.PathLike | None) -> int | None:
+    """Members in a chunk of the ensemble in a folder; `None` if there is no folder, or nothing in it."""
+    settings = None if folder is None else read_manifest(Path(folder))
+    return None if settings is None else settings["at_once"]
+
+
+def _end_last_line(path: Path) -> None:
+    """A torn line gets its end, so that the next one begins anew."""
+    if path.exists() and (content := path.read_bytes()) and not content.endswith(b"\n"):
+        with open(path, "ab") as file:
+            file.write(b"\n")

@@ -1,0 +1,95 @@
+"""A convolution that is quick inside of loops and for many networks at once, derivatives included.
+
+`jax.lax.conv_general_dilated` alone is slow there on the CPU, for two reasons. Its derivatives are convolutions with
+other orders of axes, for which XLA has no fast code inside of a loop; and a batch of filters, which `vmap` over
+networks makes, turns it into a grouped convolution. This one is a primitive of its own: its derivatives are
+convolutions of the same kind, with the axes brought into order first; and a batch of filters makes it a matrix product.
+"""
+
+import itertools
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+from jaxtyping import Array, Float
+
+Border = tuple[tuple[int, int], tuple[int, int]]
+
+
+def correlate(
+    x: Float[Array, "n h w c"], W: Float[Array, "kh kw c f"], border: Border, precision: str | None = None
+) -> Float[Array, "n h2 w2 f"]:
+    r"""$z_{nuvf} = \sum_{i,j,c} x_{n,\,u+i-a,\,v+j-a',\,c} W_{ijcf}$, zero outside of the image.
+
+    Linear in each argument, and differentiable to any order in both modes.
+
+    Args:
+        x: images.
+        W: filters.
+        border: zeros added before and after the rows, $(a, b)$, and the columns, $(a', b')$.
+        precision: precision of the products, as in `jax.numpy.matmul`.
+    """
+    dtype = jnp.promote_types(x.dtype, W.dtype)
+    return _correlate.bind(x.astype(dtype), W.astype(dtype), border=border, precision=precision)
+
+
+def _shape(x, W, *, border, precision):
+    (n, h, w, _), (kh, kw, _, f) = x.shape, W.shape
+    return jax.core.ShapedArray((n, h + sum(border[0]) - kh + 1, w + sum(border[1]) - kw + 1, f), x.dtype)
+
+
+def _compute(x, W, *, border, precision):
+    if x.dtype != jnp.float32:  # XLA has fast convolutions on the CPU for no other dtype
+        return _product(x, W, border, precision)
+    axes = ("NHWC", "HWIO", "NHWC")
+    return jax.lax.conv_general_dilated(x, W, (1, 1), border, dimension_numbers=axes, precision=precision)
+
+
+def _product(x, W, border, precision):
+    """The same as products of matrices, in the order that makes the smallest arrays."""
+    kh, kw, c, f = W.shape
+    padded = jnp.pad(x, [(0, 0), *border, (0, 0)])
+    n, h, w, _ = padded.shape
+    h2, w2 = h - kh + 1, w - kw + 1
+    if kh * kw > h2 * w2:  # a filter as large as the image, as the derivative in the filter has it
+        seen = [padded[:, i : i + kh, j : j + kw] for i, j in itertools.product(range(h2), range(w2))]
+        values = [jnp.einsum("nhwc,hwcf->nf", one, W, precision=precision) for one in seen]
+        return jnp.stack(values, 1).reshape(n, h2, w2, f)
+    if c > f:  # each pixel times each entry of the filter, then what belongs to one output is added up
+        parts = jnp.matmul(padded, W.transpose(2, 0, 1, 3).reshape(c, -1), precision=precision)
+        parts = parts.reshape(n, h, w, kh, kw, f)
+        return sum(parts[:, i : i + h2, j : j + w2, i, j] for i, j in itertools.product(range(kh), range(kw)))
+    # Shift along rows, then along columns: kh + kw copies in place of kh * kw. The last axis then runs over (j, i, c).
+    rows = jnp.concatenate([padded[:, i : i + h2] for i in range(kh)], -1)
+    patches = jnp.concatenate([rows[:, :, j : j + w2] for j in range(kw)], -1)
+    return jnp.matmul(patches, W.transpose(1, 0, 2, 3).reshape(-1, f), precision=precision)
+
+
+def _transposed_in_x(ct, x, W, *, border, precision):
+    back = tuple((k - 1 - before, k - 1 - after) for k, (before, after) in zip(W.shape[:2], border))
+    return _correlate.bind(ct, W[::-1, ::-1].transpose(0, 1, 3, 2), border=back, precision=precision)
+
+
+def _transposed_in_W(ct, x, W, *, border, precision):
+    # Channels take the place of images, and images that of channels.
+    x, ct = x.transpose(3, 1, 2, 0), ct.transpose(1, 2, 0, 3)
+    return _correlate.bind(x, ct, border=border, precision=precision).transpose(1, 2, 0, 3)
+
+
+def _batched(arguments, axes, *, border, precision):
+    x, W = arguments
+    if axes[1] is not None:
+        return jax.vmap(partial(_product, border=border, precision=precision), in_axes=axes)(x, W), 0
+    x = jnp.moveaxis(x, axes[0], 0)  # [batch, n, h, w, c]: more images
+    z = _correlate.bind(x.reshape(-1, *x.shape[2:]), W, border=border, precision=precision)
+    return z.reshape(*x.shape[:2], *z.shape[1:]), 0
+
+
+_correlate = Primitive("eqbook_correlate")
+_correlate.def_abstract_eval(_shape)
+_correlate.def_impl(jax.jit(_compute, static_argnames=("border", "precision")))
+mlir.register_lowering(_correlate, mlir.lower_fun(_compute, multiple_results=False))
+ad.defbilinear(_correlate, _transposed_in_x, _transposed_in_W)
+batching.primitive_batchers[_correlate] = _batched

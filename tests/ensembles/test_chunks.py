@@ -1,0 +1,135 @@
+"""A member's numbers do not depend on the number of members; how wide a chunk is."""
+
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import eqbook as eq
+from eqbook.ensembles import width
+from eqbook.networks import PatchConv, mean_pool
+
+
+class CNN(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        x = mean_pool(nn.relu(PatchConv(6)(x)))
+        return nn.Dense(3)(x.reshape(len(x), -1))
+
+
+DENSE = eq.Sequential(eq.Dense(33, b_std=0.1), eq.Relu(), eq.Dense(3))
+IMAGES = jax.random.normal(jax.random.key(1), (14, 8, 8, 1))
+VECTORS = jax.random.normal(jax.random.key(2), (14, 5))
+LABELS = jnp.arange(14) % 3
+
+
+def train(net, x, members, **changes):
+    arguments = dict(epochs=3, optimizer=optax.adam(1e-2), loss="cross_entropy", watch={"x": x})
+    return eq.train_ensemble(net, jax.random.key(0), x, LABELS, members=members, **{**arguments, **changes})
+
+
+def assert_same_bits(few, many):
+    m = few.members
+    np.testing.assert_array_equal(few.outputs["x"], many.outputs["x"][:, :m])
+    np.testing.assert_array_equal(few.losses, many.losses[:, :m])
+    for a, b in zip(jax.tree.leaves(few.params), jax.tree.leaves(many.params)):
+        np.testing.assert_array_equal(a, b[:m])
+
+
+@pytest.mark.parametrize(
+    ("net", "x", "at_once", "batch_size"),
+    [(DENSE, VECTORS, 1, 5), (DENSE, VECTORS, 4, None), (DENSE, VECTORS, None, 5)]
+    + [(CNN(), IMAGES, 1, None), (CNN(), IMAGES, 4, 5), (CNN(), IMAGES, None, None)],
+    ids="dense-1 dense-4 dense-auto conv-1 conv-4 conv-auto".split(),
+)
+def test_members_are_the_same_bit_for_bit_in_runs_of_any_size(net, x, at_once, batch_size):
+    """With chunks of 4, 3 members leave one place of one chunk, 10 members two places of the third."""
+    few, many = (train(net, x, members, at_once=at_once, batch_size=batch_size) for members in (3, 10))
+    assert_same_bits(few, many)
+    assert np.isfinite(many.losses[1:]).all()
+    assert len(np.unique(many.losses[1])) == 10, "members differ from each other"
+
+
+def test_threads_change_nothing(monkeypatch):
+    alone, together = [], []
+    for found, cores in ((alone, 1), (together, 3)):
+        monkeypatch.setattr("eqbook.grams.workers.cores", lambda cores=cores: cores)
+        found.append(train(CNN(), IMAGES, 5, at_once=1, batch_size=4))
+    assert_same_bits(alone[0], together[0])
+
+
+def test_a_context_of_the_caller_reaches_the_threads():
+    seen = []
+
+    class Watcher(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            seen.append(jax.config.jax_default_matmul_precision)
+            return nn.Dense(3)(x)
+
+    with jax.default_matmul_precision("highest"):
+        train(Watcher(), VECTORS, 3, at_once=1)
+    assert seen.count("highest") >= len(seen) - 3, "only initial parameters are drawn in the threads"
+    with jax.enable_x64(True):
+        run = train(DENSE, jnp.asarray(VECTORS, jnp.float64), 3, at_once=1)
+    assert run.outputs["x"].dtype == run.predict(VECTORS[:2]).dtype == np.float64
+    assert jax.tree.leaves(run.params)[0].dtype == np.float64
+
+
+def test_another_thread_stops_when_one_member_diverges():
+    def loss(outputs, targets):
+        return jnp.sum(outputs * 1e30) ** 3 * 0.0
+
+    with pytest.raises(FloatingPointError, match=r"member \d is not finite in epoch 1"):
+        train(DENSE, VECTORS, 6, loss=loss, at_once=1)
+
+
+def test_a_member_that_nobody_asked_for_may_diverge():
+    """Chunks of 2, one member asked for: what the other does is seen only when it is asked for."""
+    start = train(DENSE, VECTORS, 2, epochs=0, at_once=2)
+    norms = np.linalg.norm(start.outputs["x"][0], axis=(1, 2))
+
+    def loss(outputs, targets):  # not finite for the member with the larger outputs
+        return jnp.where(jnp.linalg.norm(outputs) > norms.mean(), jnp.nan, 0.0) + 0.0 * jnp.sum(outputs)
+
+    members = 1 if norms[1] > norms[0] else 2
+    if members == 1:
+        train(DENSE, VECTORS, 1, loss=loss, at_once=2)
+    with pytest.raises(FloatingPointError, match=f"member {int(norms[1] > norms[0])} is not finite"):
+        train(DENSE, VECTORS, 2, loss=loss, at_once=2)
+
+
+def test_bytes_of_a_step_bound_what_the_compiler_reserves():
+    params = CNN().init(jax.random.key(0), IMAGES[:1])
+
+    def step(params, x):
+        return jax.grad(lambda p: jnp.sum(CNN().apply(p, x) ** 2))(params)
+
+    bound = width.step_bytes(step, params, IMAGES)
+    reserved = jax.jit(step).lower(params, IMAGES).compile().memory_analysis().temp_size_in_bytes
+    assert reserved <= bound <= 50 * reserved
+    assert 1.9 < width.step_bytes(step, params, jnp.tile(IMAGES, (2, 1, 1, 1))) / bound < 2.1
+
+
+def test_a_chunk_gets_narrower_with_memory_and_with_the_work_of_a_step(monkeypatch):
+    def step(x):
+        return jnp.sin(x) * 2  # two arrays
+
+    x = jnp.zeros(2**14)
+    size = 2 * x.nbytes
+    assert width.step_bytes(step, x) == size
+    assert width.chunk_width(step, x) == width.ENOUGH_BYTES["cpu"] // size
+    assert width.chunk_width(step, jnp.zeros(2**22)) == 1
+    assert width.chunk_width(step, jnp.zeros(1)) == width.MOST
+    monkeypatch.setattr(width, "free_memory", lambda: 20 * size)
+    assert width.chunk_width(step, x) == 8, "a power of two below a half"
+    assert width.chunk_width(step, x, at_once=2) == 4
+    assert width.chunk_width(step, x, devices=3) == 24
+    monkeypatch.setattr(width, "free_memory", lambda: 0)
+    assert width.chunk_width(step, x) == 1
+
+
+def test_free_memory_is_that_of_this_machine():
+    assert 2**24 < width.free_memory() < 2**46

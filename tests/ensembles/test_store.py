@@ -1,0 +1,246 @@
+"""Ensembles in a folder: resumed, extended, killed, damaged, refused."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import eqbook as eq
+from eqbook.ensembles import store as store_module
+from eqbook.ensembles.files import load_tree, save_tree
+from eqbook.ensembles.programs import Programs
+
+ROOT = Path(__file__).resolve().parents[2]
+NET = eq.Sequential(eq.Dense(16, b_std=0.3), eq.Relu(), eq.Dense(2))
+X = jax.random.normal(jax.random.key(10), (12, 3))
+Y = jax.random.normal(jax.random.key(11), (12, 2))
+
+
+def train(store=None, net=NET, x=X, y=Y, **changes):
+    arguments = dict(members=5, epochs=6, optimizer=optax.adam(1e-2), batch_size=5, at_once=2, watch={"x": X})
+    arguments = {**arguments, "key": jax.random.key(0), **changes}
+    return eq.train_ensemble(net, arguments.pop("key"), x, y, store=store, **arguments)
+
+
+def assert_same_bits(a, b):
+    np.testing.assert_array_equal(a.epochs, b.epochs)
+    np.testing.assert_array_equal(a.losses, b.losses)
+    np.testing.assert_array_equal(a.outputs["x"], b.outputs["x"])
+    for one, other in zip(jax.tree.leaves(a.params), jax.tree.leaves(b.params), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.fixture(scope="module")
+def undisturbed():
+    return train()
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A folder with a finished run, not to be changed."""
+    folder = tmp_path_factory.mktemp("finished")
+    train(folder)
+    return folder
+
+
+def test_a_store_changes_nothing(tmp_path, undisturbed):
+    assert_same_bits(train(tmp_path), undisturbed)
+    assert_same_bits(train(tmp_path / "often", checkpoint_every=1), undisturbed)
+
+
+def test_a_finished_run_is_read_and_not_trained(finished, undisturbed, monkeypatch):
+    monkeypatch.setattr("eqbook.ensembles.programs.Programs.advance", None)
+    assert_same_bits(train(finished, at_once=None), undisturbed)  # the width is that of the store
+
+
+def test_more_members_and_more_epochs(tmp_path, undisturbed):
+    train(tmp_path, members=4, epochs=2)
+    train(tmp_path, members=1, epochs=5)
+    assert_same_bits(train(tmp_path), undisturbed)
+
+
+def test_fewer_members_and_epochs_are_a_part(finished, undisturbed):
+    part = train(finished, members=3, epochs=4)
+    np.testing.assert_array_equal(part.outputs["x"], undisturbed.outputs["x"][:5, :3])
+    np.testing.assert_array_equal(jax.tree.leaves(part.params)[0], jax.tree.leaves(train(epochs=4).params)[0][:3])
+
+
+def test_records_can_be_fewer_or_others_later(tmp_path, undisturbed):
+    train(tmp_path, record=[0, 2, 3], epochs=3)
+    run = train(tmp_path, record=[3, 6])
+    np.testing.assert_array_equal(run.outputs["x"], undisturbed.outputs["x"][[3, 6]])
+    expected = np.stack([undisturbed.losses[1:4].mean(0), undisturbed.losses[4:].mean(0)])
+    assert eq.testing.relative_error(run.losses, expected) < eq.testing.tolerance(np.float32, 3)
+    # Between the epochs of one run lie records of another: the mean is put together from both.
+    train(tmp_path / "first", record=[0, 2, 3], epochs=3)
+    joined = train(tmp_path / "first", record=[0, 6])
+    assert eq.testing.relative_error(joined.losses[1], undisturbed.losses[1:].mean(0)) < eq.testing.tolerance(
+        np.float32
+    )
+    # Epoch 1 was not recorded: the members are trained once more, to the same end.
+    assert_same_bits(train(tmp_path), undisturbed)
+
+
+KILLED = """
+    import os, sys, time
+    sys.path[:0] = ["tests", "."]
+    from ensembles import test_store
+    from eqbook.ensembles.store import Store
+
+    keep = Store.keep
+
+    def slowly(self, *arguments):
+        keep(self, *arguments)
+        os.write(1, b"kept\\n")  # in one piece: two threads write
+        time.sleep(0.3)
+
+    Store.keep = slowly
+    test_store.train(sys.argv[1], checkpoint_every=2, record=[0, 6])
+"""
+
+
+def test_killed_runs_go_on_to_the_same_bits(tmp_path, monkeypatch):
+    """SIGKILL at two places; afterwards no epoch before the last checkpoint is trained again."""
+    command = [sys.executable, "-c", textwrap.dedent(KILLED), str(tmp_path)]
+    environment = {**os.environ, "JAX_PLATFORMS": "cpu"}
+    for checkpoints in (1, 4):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment, cwd=ROOT) as process:
+            for _ in range(checkpoints):
+                assert process.stdout.readline() == "kept\n"
+            process.send_signal(signal.SIGKILL)
+            assert process.wait() == -signal.SIGKILL
+    (tmp_path / ".writing-half").write_bytes(b"half of a file")
+    started, advance = {}, Programs.advance
+
+    def watched(self, chunk, member, first, last):
+        started.setdefault(chunk, first)
+        return advance(self, chunk, member, first, last)
+
+    monkeypatch.setattr(Programs, "advance", watched)
+    run = train(tmp_path, checkpoint_every=2, record=[0, 6])
+    assert_same_bits(run, train(record=[0, 6]))
+    assert max(started.values()) >= 2, "something was kept"
+    assert all(first % 2 == 0 for first in started.values())
+    assert not list(tmp_path.glob(".writing*"))
+
+
+def test_every_checkpoint_is_one_to_go_on_from(tmp_path, undisturbed, monkeypatch):
+    """Stopped after each number of writes in turn."""
+    save, left = store_module.save_tree, [0]
+
+    def fails(*arguments):
+        if left[0] == 0:
+            raise KeyboardInterrupt
+        left[0] -= 1
+        save(*arguments)
+
+    for writes in (0, 2, 7):
+        left[0] = writes
+        monkeypatch.setattr(store_module, "save_tree", fails)
+        with pytest.raises(KeyboardInterrupt):
+            train(tmp_path)
+        monkeypatch.setattr(store_module, "save_tree", save)
+    assert_same_bits(train(tmp_path), undisturbed)
+
+
+@pytest.mark.parametrize("pattern", ["state-*.npz", "params-*-0000003.npz", "metrics.jsonl"])
+@pytest.mark.parametrize("damage", ["cut", "flipped", "gone"])
+def test_what_is_damaged_is_computed_again(tmp_path, finished, undisturbed, pattern, damage):
+    if (pattern, damage) == ("metrics.jsonl", "flipped"):
+        return  # text carries no checksum: a wrong digit cannot be seen
+    shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
+    for path in tmp_path.glob(pattern):
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 16
+        path.unlink()
+        if damage != "gone":
+            path.write_bytes(bytes(content[:-200]) if damage == "cut" else bytes(content))
+    assert_same_bits(train(tmp_path), undisturbed)
+
+
+def test_metrics_are_lines_that_survive(tmp_path):
+    run = train(tmp_path, epochs=2)
+    with open(tmp_path / "metrics.jsonl", "a") as file:
+        file.write('{"chunk": 0, "since": 2, "epo')  # as a process that is killed leaves it
+    lines = eq.ensembles.read_metrics(tmp_path)
+    assert len(lines) == 3 * 2  # chunks, epochs
+    for line in lines:
+        first = 2 * line["chunk"]
+        np.testing.assert_array_equal(line["loss"][: 5 - first], run.losses[line["epoch"], first : first + 2])
+    train(tmp_path, epochs=3)
+    assert len(eq.ensembles.read_metrics(tmp_path)) == 3 * 3
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"x": X.at[0, 0].add(1e-6)}, "x"),
+        ({"y": Y + 1}, "y"),
+        ({"key": jax.random.key(1)}, "key"),
+        ({"net": eq.Sequential(eq.Dense(16, b_std=0.2), eq.Relu(), eq.Dense(2))}, "net"),
+        ({"batch_size": 4}, "batch_size"),
+        ({"at_once": 3}, "at_once"),
+        ({"optimizer": optax.adam(2e-2)}, "optimizer"),
+        ({"optimizer": optax.sgd(1e-2, momentum=0.9)}, "optimizer"),
+        ({"optimizer": optax.adam(optax.cosine_decay_schedule(1e-2, 500))}, "optimizer"),
+        ({"loss": lambda f, y: jnp.mean((f - y) ** 2)}, "loss"),
+        ({"augment": eq.ensembles.random_elements(eq.groups.TrivialAction(eq.cyclic(2)))}, "augment"),
+    ],
+)
+def test_other_settings_are_refused(finished, changes, named):
+    with pytest.raises(ValueError, match=rf"`store`: .* other settings: .*\b{named}\b") as error:
+        train(finished, epochs=0, **changes)
+    others = {"x", "y", "key", "batch_size", "at_once", "augment"} - {named}
+    assert not others & set(str(error.value).split("settings: ")[1].split(";")[0].split(", "))
+
+
+def test_other_folders_are_refused(tmp_path):
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(ValueError, match="`store`: expected an empty folder"):
+        train(tmp_path)
+    assert os.listdir(tmp_path) == ["thesis.txt"]
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ValueError, match="`store`: .* cannot be used"):
+        train(tmp_path / "file")
+    other = tmp_path / "other"
+    other.mkdir()
+    for content in ("{", json.dumps({"format": 99, "settings": {}}), "[]"):
+        (other / "ensemble.json").write_text(content)
+        with pytest.raises(ValueError, match="`store`: .* damaged or of another version"):
+            train(other)
+
+
+def test_divergence_leaves_the_members_before_it(tmp_path):
+    with pytest.raises(FloatingPointError, match=r"member \d is not finite"):
+        train(tmp_path, x=X.at[0, 0].set(1e18), optimizer=optax.sgd(0.1), loss="squared_error", batch_size=None)
+    assert list(tmp_path.glob("state-*"))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int32", "key"])
+def test_trees_are_read_as_they_were_written(tmp_path, dtype):
+    leaf = jax.random.split(jax.random.key(3)) if dtype == "key" else jnp.arange(3).astype(dtype)
+    tree = {"a": leaf, "b": (jnp.float32(2.0),)}
+    save_tree(tmp_path / "tree.npz", tree)
+    found = load_tree(tmp_path / "tree.npz", tree)
+    for one, other in zip(jax.tree.leaves(found), jax.tree.leaves(tree), strict=True):
+        assert one.dtype == other.dtype
+        one, other = (jax.random.key_data(z) if dtype == "key" and z.dtype == leaf.dtype else z for z in (one, other))
+        np.testing.assert_array_equal(np.asarray(one), np.asarray(other))
+    assert load_tree(tmp_path / "tree.npz", {"a": leaf}) is None
+    assert load_tree(tmp_path / "none.npz", tree) is None
+
+
+def test_files_need_no_pickle(finished):
+    for path in finished.glob("*.npz"):
+        with np.load(path, allow_pickle=False) as file:
+            assert all(file[name].dtype != object for name in file.files)
