@@ -33,6 +33,7 @@ _EXPORTS = {
         "LayerNorm",
         "Lift",
         "LiftS2",
+        "LocallyConnected",
         "Relu",
         "Residual",
         "SO3Conv",
@@ -48,6 +49,7 @@ _EXPORTS = {
 }
 _HOME = {name: module for module, names in _EXPORTS.items() for name in names}
 _SUBMODULES = (
+    "baselines",
     "data",
     "dynamics",
     "ensembles",

@@ -70,7 +70,7 @@ def local_networks() -> dict[str, eq.Sequential]:
         if padding == "SAME":
             nets["pooled-local"] = eq.Sequential(*body, eq.GlobalAvgPool(), eq.Dense(1))
     nets["local-residual"] = eq.Sequential(
-        eq.Conv(16, (3, 3)), eq.Residual(eq.Relu(), eq.LocallyConnected(16, (3, 3), b_std=0.1)), eq.Erf(),
+        eq.Conv(16, (2, 2)), eq.Residual(eq.Relu(), eq.LocallyConnected(16, (2, 2), b_std=0.1)), eq.Erf(),
         eq.Flatten(), eq.Dense(1),
     )  # fmt: skip
     return nets

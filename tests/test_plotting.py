@@ -1,5 +1,6 @@
-"""Figures follow the page: no black ink, no clash of ids between figures, and a colour-blind-safe contrast."""
+"""Figures follow the page: no black ink, no clash of ids, a colour-blind-safe contrast; what a slider is made of."""
 
+import io
 import re
 
 import matplotlib
@@ -10,6 +11,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from eqbook import plotting
+from eqbook.plotting.style import register_display
+from eqbook.plotting.svg import INK, alternative_text
 
 
 @pytest.fixture
@@ -37,7 +40,7 @@ def draw():
 def test_ink_is_the_page_s_text_colour(style):
     svg = plotting.to_svg(draw())
     assert svg.startswith("<svg ") and svg.rstrip().endswith("</svg>")
-    assert "currentColor" in svg and plotting._INK not in svg
+    assert "currentColor" in svg and INK not in svg
     # Matplotlib leaves out the style of black shapes, and writes it for all others.
     assert not re.search(r"(fill|stroke): ?(#000000|black)", svg)
 
@@ -49,7 +52,7 @@ def test_two_figures_share_no_id(style):
 
 def test_alternative_text_comes_from_the_axes(style):
     fig = draw()
-    svg = plotting.to_svg(fig, plotting._alt(fig))
+    svg = plotting.to_svg(fig, alternative_text(fig))
     assert 'aria-label="title; x_0; y  1  more"' in svg
 
 
@@ -68,7 +71,7 @@ def test_contrast_of_graphics_is_at_least_three(color, background):
 
 
 def test_outside_a_notebook_nothing_is_registered(style):
-    assert plotting._register_display() is None
+    assert register_display() is None
 
 
 def test_a_notebook_gets_inline_svg(style, monkeypatch):
@@ -81,3 +84,77 @@ def test_a_notebook_gets_inline_svg(style, monkeypatch):
         assert data["text/html"].startswith('<div class="eqbook-figure"><svg ')
     finally:
         InteractiveShell.clear_instance()
+
+
+def curves(n, **kwargs):
+    figures = []
+    for i in range(n):
+        fig, axis = plt.subplots(**kwargs)
+        axis.plot(np.linspace(0, 1, 50), np.linspace(0, 10**i, 50))  # tick labels of different widths
+        axis.set(xlabel="x", title=f"frame {i}")
+        figures.append(fig)
+    return figures
+
+
+def test_slider_frames_share_their_size_and_no_id(style):
+    html = plotting.slider(curves(4), list("abcd"), title="time", start=1)._repr_html_()
+    sizes = re.findall(r'<svg [^>]*?width="([^"]+)"[^>]*?', html)
+    assert len(sizes) == 4 == len(set(re.findall(r'data-index="(\d)"', html))) and len(set(sizes)) == 1
+    ids = re.findall(r' id="([^"]+)"', html)
+    assert len(ids) == len(set(ids))
+    assert set(re.findall(r'"#([^"]+)"', html)) <= set(ids)
+
+
+def test_slider_is_a_still_figure_without_scripts(style):
+    """The first frame stands outside of the list that is folded; nothing in it is a script or a style sheet."""
+    html = plotting.slider(curves(3), ["0 < 1", "b", "c"], title="time & tide", start=2)._repr_html_()
+    before, folded = html.split("<details>")
+    assert before.count("<svg ") == 1 and 'data-index="2"' in before and folded.count("<svg ") == 2
+    assert "2 more pictures" in folded and "time &amp; tide: 0 &lt; 1" in folded
+    assert not re.search(r"<script|<style[ >]| on[a-z]+=|javascript:", html.replace('<style type="text/css">', ""))
+
+
+def numbers(text):
+    return np.array(re.findall(r"-?\d+(?:\.\d+)?(?:e-?\d+)?", text), float)
+
+
+def test_compact_frames_draw_the_same_picture(style):
+    """Coordinates to a hundredth of a point, everything else as it was, letter for letter."""
+    fig = draw()
+    fig.canvas.draw()
+    fig.set_layout_engine("none")  # it would move the axes a little each time the figure is drawn
+    buffer = io.StringIO()
+    fig.savefig(buffer, format="svg")
+    exact, compact = buffer.getvalue(), plotting.to_svg(fig, tight=False)
+    assert len(compact) < 0.9 * len(exact)
+    for attribute in (r"\sd", r"\sx", r"\sy"):
+        pairs = [re.findall(rf'{attribute}="([^"]*)"', svg) for svg in (exact, compact)]
+        assert len(pairs[0]) == len(pairs[1]) > 0
+        for one, other in zip(*pairs, strict=True):
+            assert re.sub(r"[^A-Za-z]", "", one) == re.sub(r"[^A-Za-z]", "", other)
+            np.testing.assert_allclose(numbers(one), numbers(other), atol=0.00501, rtol=0)
+    for attribute in ("transform", "viewBox", "width", "height"):
+        one, other = (re.findall(rf'\s{attribute}="([^"]*)"', svg) for svg in (exact, compact))
+        assert one == other != []
+
+
+def test_slider_says_little_of_itself(style):
+    assert repr(plotting.slider(curves(2), ["a", "b"], title="t")) == "Slider('t', 2 frames from 'a' to 'b')"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: plotting.slider(curves(1), ["a"], title="t"), "`figures`: expected at least two, got 1"),
+        (lambda: plotting.slider(curves(2), ["a"], title="t"), "`labels`: expected 2, one for each figure, got 1"),
+        (lambda: plotting.slider(curves(2), "ab", title="t", start=2), "`start`: expected 0 to 1, got 2"),
+        (
+            lambda: plotting.slider([*curves(1), *curves(1, figsize=(2, 2))], "ab", title="t"),
+            "`figures`: expected one size",
+        ),
+    ],
+    ids=["one", "labels", "start", "sizes"],
+)
+def test_slider_refuses(style, make, message):
+    with pytest.raises(ValueError, match=message):
+        make()

@@ -11,7 +11,6 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from eqbook._checks import check_batch, check_int
-from eqbook.ensembles.programs import Programs
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class EnsembleRun:
     outputs: dict[str, Float[np.ndarray, "records members n k"]]
     members: int
     kept: tuple[int, ...]
-    _programs: Programs = field(repr=False)
+    _programs: Any = field(repr=False)
     _chunk_params: Callable[[int, int], Any] = field(repr=False)
 
     @cached_property

@@ -82,6 +82,31 @@ LAYOUT_PROBE = """
   return found;
 })
 """
+# A reader moves each slider to each of its places: one frame is seen, a different one each time, of one height.
+SLIDER_PROBE = """
+(() => {
+  const found = [];
+  document.querySelectorAll(".eqbook-slider").forEach((box, number) => {
+    const report = what => found.push(`slider ${number + 1}: ${what}`);
+    const frames = box.querySelectorAll(".eqbook-frame"), input = box.querySelector("input[type=range]");
+    if (!input) return report("no range input: is slider.js loaded?");
+    if (!input.labels.length || !input.labels[0].textContent) report("the input has no label");
+    const seen = new Set(), heights = new Set();
+    for (let place = 0; place < frames.length; place++) {
+      input.value = place;
+      input.dispatchEvent(new Event("input"));
+      const visible = Array.from(frames).filter(frame => frame.checkVisibility());
+      if (visible.length !== 1) return report(`${visible.length} frames are visible at place ${place}`);
+      seen.add(visible[0]);
+      heights.add(visible[0].getBoundingClientRect().height);
+      if (input.getAttribute("aria-valuetext") !== visible[0].dataset.label) report(`place ${place} is not named`);
+    }
+    if (seen.size !== frames.length) report(`${seen.size} of ${frames.length} frames were seen`);
+    if (heights.size !== 1) report("the page jumps: frames differ in height");
+  });
+  return found;
+})
+"""
 WIDTHS = {"wide": 1400, "narrow": 420}
 
 
@@ -157,6 +182,11 @@ def figures(dom: BeautifulSoup, browser: Browser) -> list[str]:
     for theme in ("light", "dark"):
         found += browser.evaluate(f"({INK_PROBE})('{theme}')")
     return found
+
+
+def sliders(browser: Browser) -> list[str]:
+    """Each slider of the open page shows one frame, and another one when it is moved to another place."""
+    return browser.evaluate(f"({SLIDER_PROBE})()")
 
 
 def layout(browser: Browser) -> list[str]:

@@ -69,3 +69,9 @@ def test_networks_compare_by_value():
         repr(make(4))
         == "Sequential(Dense(features=4, W_std=1.0, b_std=0.0), Relu(), Dense(features=1, W_std=1.0, b_std=0.0))"
     )
+
+
+def test_a_branch_keeps_the_channels_of_a_locally_connected_layer():
+    net = eq.Sequential(eq.LocallyConnected(4, (1, 1)), eq.Residual(eq.Relu(), eq.LocallyConnected(8, (1, 1))))
+    with pytest.raises(ValueError, match="layer 1: Residual.*expected a branch with 4 channels like its input, got 8"):
+        eq.gram(eq.Sequential(net, eq.Flatten()), np.ones((1, 3, 3, 2), np.float32))

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from bs4 import BeautifulSoup
 from chapters import is_chapter
-from page_checks import figures, layout, links, mathematics, open_page, remote, remote_in_css
+from page_checks import figures, layout, links, mathematics, open_page, remote, remote_in_css, sliders
 
 ROOT = Path(__file__).resolve().parents[3]
 HTML = ROOT / "_build" / "html"
@@ -51,6 +51,7 @@ def test_page_is_typeset_offline_and_legible(name, browser):
     assert asked == [], "the page asked the network for these"
     assert figures(dom, browser) == []
     assert layout(browser) == []
+    assert sliders(browser) == []
 
 
 def test_style_sheets_load_nothing_remote():

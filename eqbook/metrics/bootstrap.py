@@ -1,0 +1,85 @@
+"""How sure an average over members, over inputs, or over both is."""
+
+from collections.abc import Callable, Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from eqbook._checks import as_float, check_finite, check_int
+
+
+def bootstrap_interval(
+    key: jax.Array,
+    values: Float[Array, "n ..."],
+    statistic: Callable[[Array], Array] | None = None,
+    level: float = 0.95,
+    resamples: int = 1000,
+    axes: Sequence[int] = (0,),
+) -> tuple[Array, Array]:
+    r"""Percentile bootstrap confidence interval of a statistic of independent samples.
+
+    Each resampled set draws as many samples as there are, with replacement; the interval holds the statistic of the
+    middle `level` of all sets. With one axis: members, or inputs. With two, for example `axes=(0, 1)` for values
+    `[members, inputs]`, members and inputs are drawn independently of each other, and an entry appears as often as its
+    member times its input. For the mean $\bar x$ of $x_{ij} = \mu + a_i + b_j + e_{ij}$ over $M$ members and $n$ inputs
+    the variance of the resampled mean is then $S_a^2 / M + S_b^2 / n + S_e^2 / M n$, with $S_a^2$ the variance of the
+    means over inputs, $S_b^2$ that of the means over members and $S_e^2$ that of the rest. In expectation it counts $a$
+    and $b$ with factors $1 - 1/M$ and $1 - 1/n$, as one-way resampling does, and $e$ nearly three times: on the safe
+    side. Resampling only members, or only inputs, answers for these inputs, or these members, alone.
+
+    Args:
+        key: random key.
+        values: samples along `axes`, for example `[members, inputs, ...]`.
+        statistic: function of a resampled array of the shape of `values`; the mean over `axes` if not given. For a
+            metric of an ensemble: the metric of the mean over members.
+        level: confidence level, between 0 and 1.
+        resamples: number of resampled sets.
+        axes: axes along which samples are independent, each resampled on its own.
+
+    Returns:
+        Lower and upper end, each of the statistic's shape.
+
+    Raises:
+        ValueError: if there are fewer than two samples, one is not finite, an axis is not one of `values` or named
+            twice, or the level is not between 0 and 1.
+
+    References:
+        Efron, Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 13.
+        Owen, "The pigeonhole bootstrap", Annals of Applied Statistics 1, 2007 (two axes).
+    """
+    check_int("resamples", resamples, 2)
+    axes = _check_axes(values, axes)
+    check_finite("values", values)
+    if not 0 < level < 1:
+        raise ValueError(f"`level`: expected a number between 0 and 1, got {level!r}.")
+    values = as_float(values)
+    if statistic is None:
+        statistic = lambda sample: jnp.mean(sample, axis=axes)  # noqa: E731
+
+    def resample(k: jax.Array) -> Array:
+        sample = values
+        for axis, axis_key in zip(axes, jax.random.split(k, len(axes))):
+            n = values.shape[axis]
+            sample = jnp.take(sample, jax.random.randint(axis_key, (n,), 0, n), axis=axis)
+        return statistic(sample)
+
+    draws = jax.lax.map(resample, jax.random.split(key, resamples))
+    tails = jnp.asarray([(1 - level) / 2, (1 + level) / 2])
+    lower, upper = jnp.quantile(draws, tails, axis=0)
+    return lower, upper
+
+
+def _check_axes(values: Float[Array, "..."], axes: Sequence[int]) -> tuple[int, ...]:
+    shape = np.shape(values)
+    if not isinstance(axes, Sequence) or len(axes) == 0:
+        raise ValueError(f"`axes`: expected a tuple of axes such as (0, 1), got {axes!r}.")
+    if len(shape) == 0:
+        raise ValueError(f"`values`: expected at least two samples [n, ...], got shape {shape}.")
+    axes = tuple(check_int("axes", axis, 0) for axis in axes)
+    if max(axes) >= len(shape) or len(set(axes)) != len(axes):
+        raise ValueError(f"`axes`: expected different axes of `values` of shape {shape}, got {axes}.")
+    if any(shape[axis] < 2 for axis in axes):
+        raise ValueError(f"`values`: expected at least two samples along axes {axes}, got shape {shape}.")
+    return axes

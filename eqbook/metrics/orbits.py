@@ -1,0 +1,170 @@
+"""How far outputs change over the orbit of an input."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from eqbook._checks import as_float, check_finite, check_ndim
+from eqbook.groups.actions import Action
+
+
+def orbit_same_predictions(outputs: Float[Array, "order n classes"]) -> Int[Array, " n"]:
+    r"""Number of group elements that leave the predicted class unchanged.
+
+    $\mathrm{OSP}(x) = |\{g \in G : \arg\max f(\rho(g) x) = \arg\max f(x)\}|$. The identity counts, so the value is
+    between 1 and $|G|$; a model with invariant classes reaches $|G|$ everywhere.
+
+    Args:
+        outputs: class scores over the orbit of each input, `[order, n, classes]`, the identity first.
+
+    Raises:
+        ValueError: if the shape is another or a score is not finite.
+
+    References:
+        Gerken, Kessel, "Emergent Equivariance in Deep Ensembles", ICML 2024, https://arxiv.org/abs/2403.03103
+    """
+    _check_scores("outputs", outputs, "order")
+    predicted = jnp.argmax(jnp.asarray(outputs), axis=-1)
+    return jnp.sum(predicted == predicted[0], axis=0)
+
+
+def relative_orbit_std(outputs: Float[Array, "order n"]) -> Float[Array, " n"]:
+    r"""Standard deviation over the orbit in units of the orbit's mean.
+
+    $\mathrm{std}_{g} f(\rho(g) x) \,/\, |\mathrm{mean}_{g} f(\rho(g) x)|$: the spread (population form) over
+    the orbit. It is 0 exactly for an invariant model and does not change when the outputs are rescaled.
+
+    Args:
+        outputs: scalar outputs over the orbit of each input, `[order, n]`.
+
+    Raises:
+        ValueError: if the shape is another or an output is not finite.
+
+    References:
+        Gerken, Kessel, "Emergent Equivariance in Deep Ensembles", ICML 2024, https://arxiv.org/abs/2403.03103
+    """
+    check_ndim("outputs", outputs, 2, "order, n")
+    check_finite("outputs", outputs)
+    if np.shape(outputs)[0] == 0:
+        raise ValueError(f"`outputs`: expected at least one element, got shape {np.shape(outputs)}.")
+    outputs = jnp.asarray(outputs)
+    # Differences to the first element: they, and so their spread, are exactly 0 where all outputs are equal.
+    return jnp.std(outputs - outputs[0], axis=0) / jnp.abs(jnp.mean(outputs, axis=0))
+
+
+def orbit_mse(
+    outputs: Float[Array, "order n *features"], action_out: Action | Float[Array, "order k k"]
+) -> Float[Array, " n"]:
+    r"""Mean squared distance over the orbit between the output at the moved input and the moved output.
+
+    $\frac{1}{|G|\, k} \sum_{g} \| f(\rho_X(g) x) - \rho_Y(g) f(x) \|^2$ for $k$ output features. It is 0 if and only
+    if $f$ is equivariant on the orbit of $x$. The identity counts, with the value 0. Averaged over the orbit of $x$ it
+    is, for orthogonal $\rho_Y$, twice the variance over $g$ of $\rho_Y(g)^{-1} f(\rho_X(g) x)$.
+
+    Args:
+        outputs: $f(\rho_X(g) x)$ over the orbit of each input, `[order, n, ...]`, the identity first; in squared units
+            of the result.
+        action_out: $\rho_Y$; or, for elements drawn from a continuous group, its matrices for outputs `[order, n, k]`,
+            `[order, k, k]`, the identity first.
+
+    Raises:
+        ValueError: if a shape does not fit, an output is not finite, or the first element is not the identity.
+
+    References:
+        Gerken, Kessel, "Emergent Equivariance in Deep Ensembles", ICML 2024, https://arxiv.org/abs/2403.03103 (the
+        "orbit MSE" of the appendix on cross products; its normalisation is not stated there and is ours).
+    """
+    check_finite("outputs", outputs)
+    if np.ndim(outputs) < 3 or 0 in np.shape(outputs):
+        raise ValueError(f"`outputs`: expected [order, n, ...features], got shape {np.shape(outputs)}.")
+    outputs = as_float(outputs)
+    moved = _moved(outputs, action_out)
+    return jnp.mean((outputs - moved) ** 2, axis=(0, *range(2, outputs.ndim)))
+
+
+def _moved(outputs: Array, action_out: Action | Array) -> Float[Array, "order n *features"]:
+    """The output at the identity, moved by every element."""
+    order = outputs.shape[0]
+    if isinstance(action_out, Action):
+        if action_out.group.order != order or action_out.group.identity != 0:
+            raise ValueError(
+                f"`action_out`: expected an action of a group of order {order} as in `outputs`, whose element 0 is the "
+                f"identity, got {action_out!r} with identity {action_out.group.identity}."
+            )
+        return jnp.stack([action_out(g, outputs[0]) for g in action_out.group.elements])
+    check_finite("action_out", action_out)
+    k = outputs.shape[-1]
+    if outputs.ndim != 3 or np.shape(action_out) != (order, k, k):
+        raise ValueError(
+            f"`action_out`: expected an action, or matrices [order, k, k] for outputs [order, n, k] of shape "
+            f"{outputs.shape}, got shape {np.shape(action_out)}."
+        )
+    if not np.array_equal(action_out[0], np.eye(k)):
+        raise ValueError("`action_out`: expected the identity matrix first; put it, and f(x), in front.")
+    return jnp.einsum("gij,nj->gni", jnp.asarray(action_out, outputs.dtype), outputs[0], precision="highest")
+
+
+def orbit_kl(outputs: Float[Array, "order n classes"]) -> Float[Array, " n"]:
+    r"""Symmetrised Kullback-Leibler divergence between predicted class probabilities over the orbit, in nats.
+
+    $\frac{1}{|G|} \sum_g \left( \mathrm{KL}(p_e \| p_g) + \mathrm{KL}(p_g \| p_e) \right)
+    = \frac{1}{|G|} \sum_{g, c} (p_g(c) - p_e(c)) \log \frac{p_g(c)}{p_e(c)}$ with
+    $p_g = \mathrm{softmax} f(\rho(g) x)$: the sum of both directions, not their mean; the identity counts, with the
+    value 0. It is 0 if and only if the probabilities are invariant. Unlike `orbit_same_predictions` it does not depend
+    on which of two nearly equal scores is larger.
+
+    Args:
+        outputs: class scores before the softmax over the orbit of each input, `[order, n, classes]`, the identity
+            first. For an ensemble whose prediction is a mean of probabilities, their logarithms.
+
+    Raises:
+        ValueError: if the shape is another or a score is not finite.
+
+    References:
+        Nordenfors, Flinth, "Ensembles provably learn equivariance through data augmentation", 2024,
+        https://arxiv.org/abs/2410.01452 (normalised as in their released code)
+    """
+    _check_scores("outputs", outputs, "order")
+    log_p = jax.nn.log_softmax(as_float(outputs), axis=-1)
+    # Each term is the product of two numbers of one sign: nothing cancels.
+    terms = (jnp.exp(log_p) - jnp.exp(log_p[0])) * (log_p - log_p[0])
+    return jnp.mean(jnp.sum(terms, axis=-1), axis=0)
+
+
+def same_class_fraction(
+    outputs: Float[Array, "n classes"], rotated: Float[Array, "rotations n classes"]
+) -> Float[Array, " n"]:
+    r"""Fraction of rotations that leave the predicted class unchanged.
+
+    $\frac1R \sum_{r} 1[\arg\max f(\rho(g_r) x) = \arg\max f(x)]$ over $R$ rotations $g_r$. For $g_r$ drawn
+    independently with the Haar measure it estimates the probability $p$ of an unchanged class, with standard error
+    $\sqrt{p (1 - p) / R}$.
+
+    Args:
+        outputs: class scores of the inputs as they are, `[n, classes]`.
+        rotated: class scores of the rotated inputs, `[rotations, n, classes]`; the identity need not be among them.
+
+    Raises:
+        ValueError: if a shape does not fit or a score is not finite.
+
+    References:
+        Gerken, Kessel, "Emergent Equivariance in Deep Ensembles", ICML 2024, https://arxiv.org/abs/2403.03103
+        (figure 3).
+    """
+    _check_scores("rotated", rotated, "rotations")
+    check_finite("outputs", outputs)
+    if np.shape(outputs) != np.shape(rotated)[1:]:
+        raise ValueError(
+            f"`outputs`: expected [n, classes] of shape {np.shape(rotated)[1:]} as in `rotated`, "
+            f"got {np.shape(outputs)}."
+        )
+    same = jnp.argmax(jnp.asarray(rotated), -1) == jnp.argmax(jnp.asarray(outputs), -1)
+    return jnp.mean(same, axis=0, dtype=jnp.result_type(float))
+
+
+def _check_scores(name: str, scores: Array, first: str) -> None:
+    check_ndim(name, scores, 3, f"{first}, n, classes")
+    check_finite(name, scores)
+    if 0 in (np.shape(scores)[0], np.shape(scores)[2]):
+        raise ValueError(f"`{name}`: expected at least one element and one class, got shape {np.shape(scores)}.")

@@ -1,0 +1,60 @@
+"""How often a random rotation changes the predicted class."""
+
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from eqbook._checks import check_batch, check_int
+from eqbook.metrics.orbits import same_class_fraction
+
+Rotate = Callable[[Array, Array], Array]
+
+
+def random_rotation_fraction(
+    key: jax.Array,
+    predict: Callable[[Array], Array],
+    rotate: Rotate,
+    x: Float[Array, "n ..."],
+    rotations: int = 64,
+) -> Float[Array, " n"]:
+    r"""Fraction of random rotations of the plane that leave each input's predicted class unchanged.
+
+    `same_class_fraction` at angles drawn independently and uniformly from a full turn, the same for all inputs.
+    Rotations are evaluated one after the other, so that memory is that of one batch.
+
+    Args:
+        key: random key of the angles.
+        predict: class scores `[n, classes]` of a batch; of an ensemble, those of its mean.
+        rotate: `rotate(x, angle)`, a batch rotated by an angle in degrees that may be traced, such as
+            `eq.groups.rotate_images`.
+        x: inputs, `[n, ...]`.
+        rotations: number $R$ of angles.
+
+    Returns:
+        Fractions, `[n]`, each with standard error $\sqrt{p (1 - p) / R}$. Errors of different inputs are not
+        independent, since they share the angles.
+
+    Raises:
+        ValueError: if `x` is no batch, or `rotate` or `predict` returns arrays of another shape.
+
+    References:
+        Gerken, Kessel, "Emergent Equivariance in Deep Ensembles", ICML 2024, https://arxiv.org/abs/2403.03103
+        (figure 3; the number of angles and the interpolation are not stated there).
+    """
+    check_batch("x", x)
+    check_int("rotations", rotations, 1)
+    x = jnp.asarray(x)
+    upright = jnp.asarray(predict(x))
+    if upright.ndim != 2 or len(upright) != len(x):
+        raise ValueError(f"`predict`: expected scores [n, classes] with n = {len(x)}, got shape {upright.shape}.")
+    angles = jax.random.uniform(key, (rotations,), maxval=360)
+
+    def scores(angle: Array) -> Array:
+        turned = rotate(x, angle)
+        if turned.shape != x.shape:
+            raise ValueError(f"`rotate`: expected a batch of shape {x.shape} like `x`, got {turned.shape}.")
+        return predict(turned)
+
+    return same_class_fraction(upright, jax.lax.map(scores, angles))

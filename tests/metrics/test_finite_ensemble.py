@@ -1,0 +1,106 @@
+"""The bound for finitely many members: against the Gaussian law, its inverse, and far into the tail."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import special
+
+from eqbook.metrics import finite_ensemble_deviation, finite_ensemble_tail, members_needed
+from eqbook.metrics.finite_ensemble import wright_omega
+from eqbook.testing import tolerance
+
+EPSILONS = np.array([0.99, 0.5, 0.1, 1e-3, 1e-10, 1e-100, 1e-300])
+
+
+def test_bound_is_above_the_gaussian_probability_and_not_far(x64):
+    z = np.geomspace(0.05, 30, 60)  # delta in units of sigma_x
+    bound, exact = finite_ensemble_tail(z * np.sqrt(3.0 / 7), 3.0, 7), special.erfc(z / np.sqrt(2))
+    # exp(-z^2 / 2) has the relative error of its argument.
+    rounding = 1 + tolerance(np.float64) * (1 + z**2)
+    assert (exact <= bound * rounding).all()
+    assert (bound <= exact * (1 + 1 / z**2) * rounding).all()
+
+
+def test_bound_holds_for_means_of_gaussian_members():
+    """200,000 means of 4 members; frequencies with 4 standard errors of room."""
+    members = np.random.default_rng(0).normal(size=(200_000, 4)) * 1.5
+    error = np.abs(members.mean(1))
+    for delta in (0.8, 1.2, 2.0):
+        frequency = np.mean(error > delta)
+        bound = float(finite_ensemble_tail(delta, 1.5**2, 4))
+        assert frequency <= bound + 4 * np.sqrt(bound / len(error))
+        assert bound < 3 * frequency
+
+
+def test_deviation_is_the_inverse_of_the_bound(x64):
+    delta = finite_ensemble_deviation(EPSILONS, 2.3, 5)
+    assert (np.diff(delta) > 0).all()
+    back = np.asarray(finite_ensemble_tail(delta, 2.3, 5))
+    inner = np.sqrt(2 / np.pi) / np.sqrt(wright_omega(np.log(2 / np.pi) - 2 * np.log(EPSILONS)))
+    # A relative error r of delta becomes one of (1 + z^2) r of the bound; z^2 = -2 log(eps) + ...
+    np.testing.assert_allclose(back, EPSILONS, rtol=tolerance(np.float64) * (1 - 2 * np.log(EPSILONS[-1])))
+    assert (inner > 0).all()
+
+
+def test_deviation_against_lambert_w():
+    epsilon = EPSILONS[EPSILONS > 1e-101]
+    expected = np.sqrt(special.lambertw(2 / (np.pi * epsilon**2)).real * 2.3 / 5)
+    np.testing.assert_allclose(finite_ensemble_deviation(epsilon, 2.3, 5), expected, rtol=tolerance(np.float32), atol=0)
+
+
+def test_wright_omega_against_scipy():
+    y = np.concatenate([np.linspace(-600, 30, 500), np.geomspace(30, 1e300, 50), [1.0, 0.0]])
+    # log(omega) near y cancels for very negative y: an absolute error eps |y| is a relative one of omega.
+    np.testing.assert_allclose(wright_omega(y), special.wrightomega(y).real, rtol=600 * tolerance(np.float64))
+    moderate = np.linspace(-1, 1e4, 1000)
+    w = wright_omega(moderate)
+    np.testing.assert_allclose(w + np.log(w), moderate, rtol=tolerance(np.float64))
+
+
+def test_single_precision_reaches_tiny_probabilities(dtype):
+    delta = finite_ensemble_deviation(1e-300, jnp.ones(3, dtype), 10)
+    assert delta.dtype == dtype and np.isfinite(delta).all()
+    assert np.allclose(delta, np.sqrt(special.wrightomega(np.log(2 / np.pi) + 600 * np.log(10)).real / 10))
+
+
+def test_error_falls_as_one_over_the_root_of_the_members():
+    one, many = (float(finite_ensemble_deviation(0.05, 1.7, m)) for m in (1, 400))
+    np.testing.assert_allclose(one / many, 20, rtol=tolerance(np.float32))
+
+
+def test_members_needed_is_the_smallest_number():
+    for epsilon, delta, variance in ((0.1, 0.05, 0.4), (0.01, 0.3, 2.0), (1e-8, 1.0, 0.9)):
+        with jax.enable_x64(True):
+            count = int(members_needed(epsilon, delta, variance))
+            assert float(finite_ensemble_tail(delta, variance, count)) <= epsilon * (1 + 1e-12)
+            assert float(finite_ensemble_tail(delta, variance, count - 1)) > epsilon
+    assert members_needed(0.5, 10.0, 0.0) == 1
+
+
+def test_no_variance_no_deviation():
+    np.testing.assert_array_equal(finite_ensemble_tail(0.1, np.zeros(2), 3), 0)
+    np.testing.assert_array_equal(finite_ensemble_deviation(0.1, np.zeros(2), 3), 0)
+    assert float(finite_ensemble_tail(1e-6, 1.0, 1)) == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda: finite_ensemble_tail(0.0, 1.0, 1), "delta"),
+        (lambda: finite_ensemble_tail(np.nan, 1.0, 1), "delta"),
+        (lambda: finite_ensemble_tail(0.1, -1.0, 1), "variance"),
+        (lambda: finite_ensemble_tail(0.1, np.inf, 1), "variance"),
+        (lambda: finite_ensemble_tail(0.1, 1.0, 0), "members"),
+        (lambda: finite_ensemble_deviation(0.0, 1.0, 1), "epsilon"),
+        (lambda: finite_ensemble_deviation(1.0, 1.0, 1), "epsilon"),
+        (lambda: finite_ensemble_deviation(np.nan, 1.0, 1), "epsilon"),
+        (lambda: finite_ensemble_deviation(0.1, -1e-9, 1), "variance"),
+        (lambda: finite_ensemble_deviation(0.1, 1.0, 2.5), "members"),
+        (lambda: members_needed(0.1, -1.0, 1.0), "delta"),
+        (lambda: members_needed(2.0, 1.0, 1.0), "epsilon"),
+    ],
+)
+def test_bad_input(call, argument):
+    with pytest.raises(ValueError, match=f"`{argument}`"):
+        call()

@@ -1,0 +1,207 @@
+"""Metrics: their definitions on cases that can be counted by hand, their invariances, and bad input."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from registry import planar_matrices
+from scipy import special
+from scipy.spatial.transform import Rotation
+
+import eqbook as eq
+from eqbook.metrics import (
+    orbit_kl,
+    orbit_mse,
+    orbit_same_predictions,
+    random_rotation_fraction,
+    relative_orbit_std,
+    same_class_fraction,
+)
+from eqbook.testing import tolerance
+
+C4, TRIVIAL_D4 = eq.cyclic(4), eq.groups.TrivialAction(eq.dihedral(4))
+
+
+def test_orbit_same_predictions_by_hand():
+    scores = np.zeros((4, 2, 3))
+    scores[:, 0, 1] = 1  # class 1 everywhere
+    scores[[0, 2], 1, 0] = 1  # class 0 at two elements, class 2 at one, class 1 at the last
+    scores[1, 1, 2] = scores[3, 1, 1] = 1
+    np.testing.assert_array_equal(orbit_same_predictions(scores), [4, 2])
+
+
+def test_orbit_same_predictions_counts_the_identity_and_at_most_the_order():
+    scores = jax.random.normal(jax.random.key(0), (5, 50, 4))
+    osp = orbit_same_predictions(scores)
+    assert osp.min() >= 1 and osp.max() <= 5
+    np.testing.assert_array_equal(osp, orbit_same_predictions(3 * scores + 1))
+
+
+def test_relative_orbit_std_by_hand_and_scale_free():
+    values = np.array([[1.0, 2.0, -4.0], [3.0, 2.0, -4.0]])
+    np.testing.assert_allclose(relative_orbit_std(values), [0.5, 0, 0])
+    np.testing.assert_allclose(relative_orbit_std(-7 * values), [0.5, 0, 0], rtol=1e-6)
+
+
+def test_relative_orbit_std_is_exactly_zero_for_equal_outputs():
+    """0.1 + 0.1 + 0.1 rounds: a mean of three equal numbers is not the number."""
+    for value in (0.1, 1.3e-3, 7e5):
+        np.testing.assert_array_equal(relative_orbit_std(np.full((3, 2), value, np.float32)), 0)
+
+
+def test_lists():
+    np.testing.assert_array_equal(orbit_same_predictions([[[1.0, 0.0]], [[0.0, 1.0]]]), [1])
+    np.testing.assert_allclose(relative_orbit_std([[1.0], [3.0]]), [0.5])
+
+
+def test_orbit_mse_by_hand():
+    """Outputs in the plane under quarter turns: f(x) = (1, 0), and 3 more than its rotations at one element."""
+    rotations = eq.groups.MatrixAction(C4, planar_matrices(4, False))
+    outputs = np.array([[[1.0, 0.0]], [[0.0, 1.0]], [[-1.0, 0.0]], [[3.0, -1.0]]])
+    np.testing.assert_allclose(orbit_mse(outputs, rotations), [9 / (4 * 2)])
+    np.testing.assert_allclose(orbit_mse(outputs, planar_matrices(4, False)), [9 / (4 * 2)], rtol=1e-6)
+
+
+def test_orbit_mse_is_zero_for_equivariant_images_and_only_for_them():
+    action = eq.groups.ImageAction(eq.dihedral(4))
+    x = jax.random.normal(jax.random.key(0), (3, 5, 5, 2))
+    equivariant = eq.groups.orbit(action, x) ** 2
+    np.testing.assert_array_equal(orbit_mse(equivariant, action), 0)
+    np.testing.assert_array_equal(
+        orbit_mse(eq.groups.orbit(action, x[:, :, :, :1]).mean((2, 3)), TRIVIAL_D4) < 1e-12, True
+    )
+    broken = equivariant.at[3, 1, 0, 0, 0].add(0.1)
+    np.testing.assert_array_equal(orbit_mse(broken, action) > 0, [False, True, False])
+    assert (orbit_mse(equivariant, TRIVIAL_D4) > 0.1).all()  # the wrong action
+
+
+def test_orbit_mse_over_the_orbit_is_twice_the_variance(x64):
+    """Mean over h of the metric at rho(h) x, for outputs that are not equivariant; D_3 is not abelian."""
+    group = eq.dihedral(3)
+    action = eq.groups.MatrixAction(group, planar_matrices(3, True))
+    outputs = jax.random.normal(jax.random.key(0), (6, 4, 2))  # f(rho(g) x)
+    moved = [outputs[group.table[:, h]] for h in group.elements]  # f(rho(g) rho(h) x)
+    metric = np.mean([orbit_mse(values, action) for values in moved], axis=0)
+    back = np.stack([action(group.inverse[g], outputs[g]) for g in group.elements])
+    np.testing.assert_allclose(metric, 2 * back.var(0).mean(-1), rtol=tolerance(np.float64, 72))
+
+
+def test_orbit_mse_of_cross_products_under_random_rotations(x64):
+    """a x b is equivariant under SO(3), and not under reflections."""
+    matrices = np.concatenate([np.eye(3)[None], Rotation.random(20, random_state=0).as_matrix()])
+    a, b = np.random.default_rng(0).normal(size=(2, 7, 3))
+    outputs = np.cross(np.einsum("gij,nj->gni", matrices, a), np.einsum("gij,nj->gni", matrices, b))
+    scale = np.mean(outputs**2)
+    assert (orbit_mse(outputs, matrices) < tolerance(np.float64, 9) ** 2 * scale * 20).all()
+    assert (orbit_mse(outputs, np.concatenate([np.eye(3)[None], -matrices[1:]])) > 0.01).all()
+
+
+def test_orbit_kl_against_its_definition(x64):
+    scores = np.random.default_rng(0).normal(size=(5, 6, 4))
+    p = special.softmax(scores, axis=-1)
+    expected = np.mean(special.rel_entr(p, p[0]) + special.rel_entr(p[0], p), axis=0).sum(-1)
+    np.testing.assert_allclose(orbit_kl(scores), expected, rtol=tolerance(np.float64, 20) * 100)
+    # Scores shifted by a number per image are the same probabilities.
+    shifted = scores + np.random.default_rng(1).normal(size=(5, 6, 1))
+    np.testing.assert_allclose(orbit_kl(shifted), expected, rtol=tolerance(np.float64, 20) * 100)
+    order = [0, 3, 1, 4, 2]
+    np.testing.assert_allclose(orbit_kl(scores[order]), expected, rtol=tolerance(np.float64, 20) * 100)
+
+
+def test_orbit_kl_of_two_classes_by_hand():
+    """p_e = 1/2 and p_g = 3/4: (1/4) log 3 for the larger class, as much for the other, half of it on average."""
+    scores = np.array([[[0.0, 0.0]], [[np.log(3.0), 0.0]]])
+    np.testing.assert_allclose(orbit_kl(scores), [(0.25 * np.log(1.5) - 0.25 * np.log(0.5)) / 2], rtol=1e-6)
+
+
+def test_orbit_kl_of_extreme_scores_is_finite_and_of_equal_ones_zero():
+    scores = np.zeros((2, 2, 2), np.float32)
+    scores[1, 0] = [1e4, -1e4]
+    scores[:, 1] = [3e4, -7.0]
+    kl = np.asarray(orbit_kl(scores))
+    np.testing.assert_allclose(kl[0], (0.5 * np.log(2) + 0.5 * (2e4 - np.log(2))) / 2, rtol=1e-4)
+    assert kl[1] == 0
+
+
+def test_same_class_fraction_by_hand():
+    upright = np.array([[1.0, 0.0], [0.0, 1.0]])
+    rotated = np.array([[[2.0, 0.0], [1.0, 0.0]], [[1.0, 3.0], [0.0, 1.0]], [[1.0, 0.0], [5.0, 6.0]]])
+    np.testing.assert_allclose(same_class_fraction(upright, rotated), [2 / 3, 2 / 3])
+    # With the identity in front, the fraction is orbit_same_predictions over the number of elements.
+    both = np.concatenate([upright[None], rotated])
+    np.testing.assert_allclose(same_class_fraction(upright, both) * 4, orbit_same_predictions(both), rtol=1e-6)
+
+
+def turn(x, angle):
+    """Points in the plane rotated by an angle in degrees."""
+    c, s = jnp.cos(jnp.deg2rad(angle)), jnp.sin(jnp.deg2rad(angle))
+    return x @ jnp.array([[c, s], [-s, c]])
+
+
+def sector(x, width=1.3):
+    """One class for angles 0 to `width`, another for the rest."""
+    inside = jnp.mod(jnp.arctan2(x[:, 1], x[:, 0]), 2 * np.pi) < width
+    return jnp.stack([inside, ~inside], -1).astype(x.dtype)
+
+
+def test_random_rotations_of_a_sector():
+    """A point of the sector stays in it with probability width / 2 pi: within 4 standard errors."""
+    x = jnp.array([[1.0, 0.5], [-1.0, 0.2], [0.3, -2.0]])
+    count = 4000
+    fraction = random_rotation_fraction(jax.random.key(0), sector, turn, x, count)
+    p = 1.3 / (2 * np.pi)
+    expected = np.array([p, 1 - p, 1 - p])
+    assert (np.abs(fraction - expected) < 4 * np.sqrt(p * (1 - p) / count)).all()
+
+
+def test_random_rotations_of_an_invariant_predictor():
+    x = jax.random.normal(jax.random.key(1), (6, 2))
+    radius = lambda x: jnp.stack([jnp.sum(x**2, -1), jnp.ones(len(x))], -1)  # noqa: E731
+    np.testing.assert_array_equal(random_rotation_fraction(jax.random.key(0), radius, turn, x, 9), 1)
+    one, other = (random_rotation_fraction(jax.random.key(k), sector, turn, x, 9) for k in (0, 1))
+    assert (one != other).any()  # other angles for another key
+
+
+BAD = {
+    "osp shape": (lambda: orbit_same_predictions(np.ones((4, 3))), r"`outputs`: expected 3 axes \[order, n, classes\]"),
+    "osp nan": (lambda: orbit_same_predictions(np.full((4, 3, 2), np.nan)), "`outputs`: expected finite numbers"),
+    "std shape": (lambda: relative_orbit_std(np.ones(3)), r"`outputs`: expected 2 axes \[order, n\]"),
+    "osp no element": (lambda: orbit_same_predictions(np.ones((0, 3, 2))), "expected at least one element and one"),
+    "osp no class": (lambda: orbit_same_predictions(np.ones((4, 3, 0))), "expected at least one element and one"),
+    "std no element": (lambda: relative_orbit_std(np.ones((0, 3))), "`outputs`: expected at least one element"),
+    "std complex": (lambda: relative_orbit_std(np.ones((2, 2)) * 1j), "`outputs`: expected an array of real"),
+    "std inf": (lambda: relative_orbit_std(np.full((2, 2), np.inf)), "`outputs`: expected finite numbers"),
+    "mse shape": (lambda: orbit_mse(np.ones((8, 3)), TRIVIAL_D4), r"`outputs`: expected \[order, n, ...features\]"),
+    "mse order": (lambda: orbit_mse(np.ones((4, 3, 2)), TRIVIAL_D4), "`action_out`: expected an action of a group"),
+    "mse matrices": (lambda: orbit_mse(np.ones((4, 3, 2)), np.ones((4, 3, 3))), "`action_out`: expected an action, or"),
+    "mse identity": (
+        lambda: orbit_mse(np.ones((4, 3, 2)), -planar_matrices(4, False)),
+        "`action_out`: expected the identity matrix first",
+    ),
+    "kl shape": (lambda: orbit_kl(np.ones((4, 3))), "`outputs`: expected 3 axes"),
+    "kl inf": (lambda: orbit_kl(np.full((2, 1, 2), -np.inf)), "`outputs`: expected finite"),
+    "fraction shape": (lambda: same_class_fraction(np.ones((3, 2)), np.ones((4, 2, 2))), "`outputs`: expected .n, cla"),
+    "fraction axes": (lambda: same_class_fraction(np.ones(2), np.ones((4, 2))), "`rotated`: expected 3 axes"),
+    "no rotations": (
+        lambda: random_rotation_fraction(jax.random.key(0), sector, turn, np.ones((3, 2)), 0),
+        "`rotations`: expected an integer",
+    ),
+    "no batch": (
+        lambda: random_rotation_fraction(jax.random.key(0), sector, turn, np.ones(2)),
+        "`x`: expected a batch",
+    ),
+    "rotate": (
+        lambda: random_rotation_fraction(jax.random.key(0), sector, lambda x, a: x[:1], np.ones((3, 2))),
+        "`rotate`: expected a batch of shape",
+    ),
+    "predict": (
+        lambda: random_rotation_fraction(jax.random.key(0), lambda x: x[0], turn, np.ones((3, 2))),
+        "`predict`: expected scores",
+    ),
+}
+
+
+@pytest.mark.parametrize("make, message", BAD.values(), ids=list(BAD))
+def test_bad_input(make, message):
+    with pytest.raises(ValueError, match=message):
+        make()
