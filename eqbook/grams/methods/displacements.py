@@ -109,7 +109,7 @@ class Displacements:
         full = self.program.inside == ((0, h), (0, w))
 
         def collect(total: Pair, place: Int[Array, ""]) -> tuple[Pair, None]:
-            corner = place[0], place[1]
+            corner = self._corner(place, (h, w), copies)
             shift = corner[0], corner[1] + aside
 
             def moved(leaf: Array) -> Array:
@@ -137,8 +137,8 @@ class Displacements:
             return add(total, at(pair, pool)), None
 
         zero = jnp.zeros(pairs, one[0].dtype)
-        places = jnp.asarray(self._places((h, w), copies))
-        total, _ = jax.lax.scan(collect, (zero, zero if ntk else None), places if part is None else places[part])
+        places = jnp.arange(self._terms((h, w), copies)) if part is None else part
+        total, _ = jax.lax.scan(collect, (zero, zero if ntk else None), places)
         if held:
             return total
         count = math.prod(stop - start for start, stop in self.program.inside)
@@ -146,7 +146,7 @@ class Displacements:
 
     def terms(self, shape: tuple[int, ...], pairs: int) -> int:
         """The number of displacements, or of groups of them where pairs are few."""
-        return len(self._places(shape[:2], self._copies(pairs, shape[:2])))
+        return self._terms(shape[:2], self._copies(pairs, shape[:2]))
 
     def lanes(self, shape: tuple[int, ...]) -> int:
         """A field of one displacement fits the second-level cache several times."""
@@ -162,13 +162,23 @@ class Displacements:
             return []
         return list(map(_held, sides, self.program.inside, self.local.window, self.local.strides))
 
-    def _places(self, sides: tuple[int, int], copies: int) -> Int[np.ndarray, "terms 2"]:
-        """Displacements whose pairs of pixels are asked for, the first of each group of `copies`."""
-        shifts = [np.flatnonzero(table.any(1)) for table in self._tables(sides)] or [
-            np.arange(sides[0]),
-            np.arange(0, sides[1], copies),
-        ]
-        return np.stack(np.meshgrid(*shifts, indexing="ij"), -1).reshape(-1, 2)
+    def _spans(self, sides: tuple[int, int]) -> tuple[int, ...]:
+        """How many displacements there are along rows and columns: -(p - 1) .. p - 1 for local windows of length p."""
+        if self.local is None:
+            return sides
+        return tuple(min(side, 2 * length - 1) for side, length in zip(sides, self.local.window, strict=True))
+
+    def _terms(self, sides: tuple[int, int], copies: int) -> int:
+        """The number of displacements, or of groups of `copies` of them."""
+        return math.prod(self._spans(sides)) // copies
+
+    def _corner(self, place: Array, sides: tuple[int, int], copies: int) -> tuple[Array, Array]:
+        """The displacement of a term, the first of its group. Arithmetic: read from an array it would slow the loop."""
+        columns = self._spans(sides)[1] // copies
+        corner = place // columns, place % columns * copies
+        if self.local is None:
+            return corner
+        return tuple((k - length + 1) % side for k, length, side in zip(corner, self.local.window, sides, strict=True))
 
 
 def _pad(step: Affine, field: Field) -> Field:
