@@ -3,6 +3,8 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from eqbook._checks import as_float
+
 EVEN, ODD = (1, 3, 3, 1), (1, 2, 1)
 
 
@@ -28,6 +30,7 @@ def halve(x: Float[Array, "*batch h w c"]) -> Float[Array, "*batch h2 w2 c"]:
         raise ValueError(
             f"`x`: expected images [..., height, width, channels] of at least 2 by 2, got shape {x.shape}."
         )
+    x = as_float(x)  # a sum of bytes would overflow
     return _halve_axis(_halve_axis(x, x.ndim - 3), x.ndim - 2)
 
 

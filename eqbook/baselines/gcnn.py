@@ -64,12 +64,14 @@ def cnn_partner(net: Sequential) -> Sequential:
         net: network on the plane, such as one of `gcnn`.
 
     Raises:
-        ValueError: if a layer acts on vectors.
+        ValueError: if `net` is no `Sequential`, or a layer acts on vectors.
 
     References:
         Misof, Kessel, Gerken, "Equivariant Neural Tangent Kernels", 2025, https://arxiv.org/abs/2406.06504
         (theorem 5.3).
     """
+    if not isinstance(net, Sequential):
+        raise ValueError(f"`net`: expected a Sequential such as gcnn(group, (16, 16)), got {net!r}.")
     return Sequential(*(_partner(layer) for layer in net.layers))
 
 

@@ -16,7 +16,16 @@ from typing import IO
 
 from eqbook.data.errors import AlteredFileError
 
-_DAMAGE = (tarfile.TarError, zipfile.BadZipFile, EOFError, zlib.error, LZMAError, OSError, NotImplementedError)
+_DAMAGE = (
+    tarfile.TarError,
+    zipfile.BadZipFile,
+    EOFError,
+    zlib.error,
+    LZMAError,
+    OSError,
+    NotImplementedError,
+    UnicodeDecodeError,  # names in a zip archive
+)
 
 
 def read_member(archive: Path, member: str, limit: int) -> bytes:
@@ -77,7 +86,7 @@ class ZipMembers:
         self._archive, self._opened = archive, opened
         self._infos = {}
         for info in opened.infolist():
-            if info.is_dir():
+            if info.filename.endswith("/"):  # a folder; `is_dir` fails on an empty name
                 continue
             _check_name(archive, info.filename)
             if info.filename in self._infos:

@@ -82,8 +82,8 @@ def _resume_at(reply: requests.Response, have: int) -> int:
 
 
 def _save(reply: requests.Response, part: Path, start: int, limit: int, progress: bool) -> None:
-    length = reply.headers.get("Content-Length")
-    total = None if length is None else start + int(length)
+    length = reply.headers.get("Content-Length", "")
+    total = start + int(length) if length.isdecimal() else None
     # disable=None: no bar where stderr is not a terminal
     bar = tqdm(
         total=total, initial=start, unit="B", unit_scale=True, desc=part.stem, disable=None if progress else True

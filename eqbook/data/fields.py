@@ -40,6 +40,8 @@ def smooth_random_fields(
     Raises:
         ValueError: if an argument is out of range.
     """
+    if not isinstance(shape, tuple | list) or len(shape) != 3:
+        raise ValueError(f"`shape`: expected (height, width, channels), got {shape!r}.")
     height, width, channels = (check_int("shape", size, 1) for size in shape)
     check_int("n", n, 1)
     if not np.isfinite(correlation_length) or correlation_length <= 0:

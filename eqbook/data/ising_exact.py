@@ -30,10 +30,12 @@ def kaufman_energy(side: int, temperature: float) -> float:
         Kaufman, "Crystal statistics. II. Partition function evaluated by spinor analysis", Physical Review 76, 1949,
         https://doi.org/10.1103/PhysRev.76.1232
     """
-    side = check_int("side", side, 2)
+    side, K = check_int("side", side, 2), _coupling(temperature)
+    if K > 100:
+        return -2.0  # that of equal spins: the rest, of order e^-8K, is no number any more, and cosh^2 2K may overflow
     # The derivative by a step into the complex plane, which loses no digits: f'(K) = Im f(K + ih) / h.
     step = 1e-30
-    return -_log_partition(_coupling(temperature) + 1j * step, side).imag / step / side**2
+    return -_log_partition(K + 1j * step, side).imag / step / side**2
 
 
 def onsager_energy(temperature: float) -> float:

@@ -48,7 +48,11 @@ def obtain(
 
 
 def _complete(found: dict[Edition, Paths]) -> tuple[Edition, Paths] | None:
-    return next(((edition, paths) for edition, paths in found.items() if len(paths) == len(edition.files)), None)
+    for edition, paths in found.items():
+        if len(paths) == len(edition.files):
+            # In the order of the edition, whatever came first: tables of molecules are read one after the other.
+            return edition, {file.name: paths[file.name] for file in edition.files}
+    return None
 
 
 def _look(data_set: DataSet, folder: Path) -> tuple[dict[Edition, Paths], list[str]]:

@@ -91,7 +91,7 @@ def _signals(
     strength = jnp.where(pair, (charges[:, None] * charges).astype(x.dtype), 0)
     powers = distance[..., None] ** -np.array(POWERS, x.dtype)
     is_element = (charges[:, None] == np.array(ELEMENTS)).astype(x.dtype)
-    weights = jnp.einsum("ij,ijb,ja->ijab", strength, powers, is_element)
+    weights = jnp.einsum("ij,ijb,ja->ijab", strength, powers, is_element, precision="highest")
     weights = weights.reshape(*distance.shape, -1)  # [i, j, 2 a + b]
     return jnp.einsum("ijtp,ijc->itpc", directional, weights, precision="highest")
 

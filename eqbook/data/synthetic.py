@@ -28,7 +28,7 @@ def cross_product(key: Key[Array, ""], n: int, scale: float = 1.0) -> tuple[Floa
     """
     if not np.isfinite(scale) or scale <= 0:
         raise ValueError(f"`scale`: expected a positive number, got {scale!r}.")
-    inputs = scale * jax.random.normal(key, (check_int("n", n, 1), 6), jnp.float32)
+    inputs = float(scale) * jax.random.normal(key, (check_int("n", n, 1), 6), jnp.float32)
     return inputs, jnp.cross(inputs[:, :3], inputs[:, 3:])
 
 

@@ -24,6 +24,10 @@ def check_training(net: Any, optimizer: Any) -> None:
     """Raise unless there is a network that can be initialised and applied, and an optimiser of optax."""
     if not (callable(getattr(net, "init", None)) and callable(getattr(net, "apply", None))):
         raise ValueError(f"`net`: expected a Sequential or a Flax module, got {net!r}.")
+    try:
+        hash(net)
+    except TypeError as error:
+        raise ValueError(f"`net`: expected tuples in place of lists as attributes, got {net!r}.") from error
     if not (callable(getattr(optimizer, "init", None)) and callable(getattr(optimizer, "update", None))):
         raise ValueError(f"`optimizer`: expected one of optax such as optax.sgd(0.1), got {optimizer!r}.")
 

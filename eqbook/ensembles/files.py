@@ -69,7 +69,8 @@ def _is_key(leaf: Any) -> bool:
 
 def _as(array: np.ndarray, like: Any) -> Any | None:
     if _is_key(like):
-        keys = jax.random.wrap_key_data(jnp.asarray(array), impl=jax.random.key_impl(like))
+        impl = jax.random.key_impl(jnp.empty(0, like.dtype))  # `like` may be a shape only
+        keys = jax.random.wrap_key_data(jnp.asarray(array), impl=impl)
         return keys if keys.shape == like.shape else None
     if array.dtype.itemsize != like.dtype.itemsize or array.shape != like.shape:
         return None

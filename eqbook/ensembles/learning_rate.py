@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from eqbook._checks import check_batch, check_int
+from eqbook._checks import check_batch, check_finite, check_int
 from eqbook.ensembles.epoch import init_member
 
 
@@ -39,7 +39,8 @@ def ntk_learning_rate(
         The learning rate.
 
     Raises:
-        ValueError: if the inputs are not a finite batch, a number is out of range, or the kernel is zero.
+        ValueError: if the inputs are not a finite batch, a parameter is not finite, a number is out of range, or the
+            kernel is zero.
         RuntimeError: if the residual is still larger after `max_steps`.
 
     References:
@@ -76,6 +77,8 @@ def _infinite(net: Any, x: Array) -> float:
 def _empirical(net: Any, at: Any, x: Array, tolerance: float, max_steps: int) -> float:
     if isinstance(at, jax.Array):
         at = init_member(net, at, x[:1])
+    for leaf in jax.tree.leaves(at):
+        check_finite("at", leaf)
     shape = jax.eval_shape(net.apply, at, x)
 
     # Parameters and inputs are arguments: captured, they would be constants of the program.

@@ -46,7 +46,7 @@ class Programs:
         # Stacked by NumPy: XLA would compile a program for a stack of hundreds of arrays.
         drawn = [jax.tree.map(np.asarray, init_member(self.recipe.net, key, self._example)) for key in keys]
         params = jax.tree.map(lambda *leaves: np.stack(leaves), *drawn)
-        state = jax.tree.map(np.asarray, self._init_state(params))
+        state = jax.tree.map(partial(_own, members=self.members(chunk)), self._init_state(params))
         zero = np.zeros(self.width, jnp.result_type(float))
         return Member(params, state, zero, np.zeros(self.width, np.int32))
 
@@ -112,7 +112,9 @@ class Programs:
         """The program that evaluates a chunk on inputs of the shape of `x`."""
         kind = (x.shape, self._dtype(x))
         if kind not in self._evaluators:
-            example = jax.ShapeDtypeStruct(*kind)
+            # On the device of the training data, where the members are, if there is one.
+            where = self._data[0].sharding
+            example = jax.ShapeDtypeStruct(*kind, sharding=where if len(where.device_set) == 1 else None)
             self._evaluators[kind] = self._compile(self.recipe.net.apply, 1, (self.shapes.params, example))
         return self._evaluators[kind]
 
@@ -161,6 +163,13 @@ def choose_width(recipe: Recipe, key: jax.Array, x: Array, y: Array, mesh: Mesh 
         return train_epochs(recipe, member, key, x, y, 0, 1)
 
     return chunk_width(epoch, member, key, x, y, devices=1 if mesh is None else mesh.size, at_once=at_once)
+
+
+def _own(leaf: Array, members: range) -> Array | np.ndarray:
+    """A leaf of the optimisers' first states on the host; a random key, alike for all, becomes one for each member."""
+    if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return np.asarray(leaf)
+    return jax.vmap(jax.random.fold_in)(leaf, np.asarray(members, np.uint32))
 
 
 @jax.jit

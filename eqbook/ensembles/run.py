@@ -74,13 +74,13 @@ class EnsembleRun:
             ValueError: if an epoch or member is not there, or the inputs do not fit.
         """
         wanted = self._wanted(members)
-        place = {m: i for i, m in reversed(list(enumerate(wanted)))}
+        place = {m: i for i, m in enumerate(wanted)}
         found = None
         for chunk_members, outputs in self._evaluated(x, epoch, wanted, batch):
             for m, values in zip(chunk_members, outputs):
                 found = np.empty((len(wanted), *values.shape), values.dtype) if found is None else found
                 found[place[m]] = values
-        return found[[place[m] for m in wanted]]
+        return found
 
     def predict_mean(
         self,

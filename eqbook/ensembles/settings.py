@@ -1,6 +1,7 @@
 """What decides the numbers of an ensemble, in terms that another process would use too."""
 
 import hashlib
+import re
 from typing import Any
 
 import flax.linen as nn
@@ -26,7 +27,7 @@ def describe_run(recipe: Recipe, key: jax.Array, x: jax.Array, y: jax.Array, wid
     actions = None if augment is None else [describe(augment.action_x), describe(augment.action_y), augment.random]
     outputs = recipe.net.apply(params, x[:2])
     return {
-        "net": _hash(repr(recipe.net) if isinstance(recipe.net, nn.Module) else describe(recipe.net)),
+        "net": _hash(_without_addresses(recipe.net) if isinstance(recipe.net, nn.Module) else describe(recipe.net)),
         "net, its outputs": _numbers(outputs),
         "key": _hash([str(jax.random.key_impl(key)), np.asarray(jax.random.key_data(key)).tolist()]),
         "x": _hash_array(x),
@@ -77,6 +78,11 @@ def _numbers(value: Any) -> list[float]:
     flat = np.asarray(value, np.float64).reshape(-1)[:64]
     largest = float(np.max(np.abs(flat), initial=0.0))
     return [np.log1p(largest), *(flat / largest if largest else flat).tolist()]
+
+
+def _without_addresses(net: nn.Module) -> str:
+    """The attributes of a module; in the next process a function in a `partial` has another place in memory."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(net))
 
 
 def _hash(value: Any) -> str:

@@ -58,7 +58,7 @@ class Store:
                 if any(not path.name.startswith(WRITING) for path in self.folder.iterdir()):
                     raise ValueError(f"`store`: expected an empty folder or a store, got {folder}; choose another.")
                 about = {"format": FORMAT, "eqbook": __version__, "settings": settings}
-                write_whole(self.folder / MANIFEST, json.dumps(about, indent=1).encode())
+                write_whole(self.folder / MANIFEST, json.dumps(about, indent=1, default=int).encode())
                 stored = settings
             for left_over in self.folder.glob(f"{WRITING}*"):
                 left_over.unlink()
@@ -91,7 +91,7 @@ class Store:
         if epoch > since:
             line = {"chunk": chunk, "since": since, "epoch": epoch, "loss": losses.astype(float).tolist()}
             with self._lock, open(self.folder / METRICS, "a", encoding="utf8") as file:
-                file.write(json.dumps(line) + "\n")
+                file.write(json.dumps(line, default=int) + "\n")  # integers of NumPy too
                 file.flush()
                 os.fsync(file.fileno())
         save_tree(self._recorded(chunk, epoch), params)
@@ -155,15 +155,11 @@ def _between(lines: dict[tuple[int, int], np.ndarray], since: int, stop: int) ->
     """Mean loss over the epochs after `since` up to `stop`, put together from what was recorded."""
     if (since, stop) in lines:
         return lines[since, stop]
-    pieces = []
-    at = since
-    while at < stop:
-        ends = [end for start, end in lines if start == at and end <= stop]
-        if not ends:
-            return None
-        pieces.append((max(ends) - at) * lines[at, max(ends)])
-        at = max(ends)
-    return sum(pieces) / (stop - since)
+    sums = {since: 0.0}  # of the losses from `since` to each epoch that records lead to: some lead no further
+    for start, end in sorted(lines):
+        if start in sums and end not in sums:
+            sums[end] = sums[start] + (end - start) * lines[start, end]
+    return sums[stop] / (stop - since) if stop in sums else None
 
 
 def stored_width(folder: str | os.PathLike | None) -> int | None:

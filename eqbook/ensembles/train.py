@@ -51,9 +51,10 @@ def train_ensemble(
 ) -> EnsembleRun:
     r"""Train independent members of one network on the same data.
 
-    Member $m$ starts from parameters drawn with `fold_in(key, m)` and shuffles the data with its own key. Members are
-    trained in chunks of `at_once`, and the last chunk is always a whole one. So member $m$ is the same, bit for bit on
-    the same device, in a run of 10 and in a run of 1000: it has the same place in the same program.
+    Member $m$ starts from parameters drawn with the first key of `split(fold_in(key, m))` and shuffles the data with
+    the second. Members are trained in chunks of `at_once`, and the last chunk is always a whole one. So member $m$ is
+    the same, bit for bit on the same device, in a run of 10 and in a run of 1000: it has the same place in the same
+    program.
 
     With a `store`, a run that was stopped or killed goes on from its last checkpoint when the call is made again, to
     the same bits as if nothing had happened; and it is extended by a call with more `members`, or more `epochs`.
@@ -135,13 +136,23 @@ def train_ensemble(
     with Progress(members, epochs, width, progress) as bar:
         training = Training(programs, stops, kept, checkpoint_every, members, bar, look)
         train_chunks(training, chunks, min(threads, len(chunks)))
-    params = partial(_in_memory, last) if kept is None else kept.params
+    params = partial(_in_memory, last) if kept is None else partial(_in_store, kept)
     epochs_kept = stops if kept is not None else stops[-1:]
     return EnsembleRun(np.asarray(record), losses, outputs, members, tuple(epochs_kept), programs, params)
 
 
 def _in_memory(last: dict[int, Any], chunk: int, _epoch: int) -> Any:
     return last[chunk]
+
+
+def _in_store(kept: Store, chunk: int, epoch: int) -> Any:
+    params = kept.params(chunk, epoch)
+    if params is None:
+        raise ValueError(
+            f"`store`: expected chunk {chunk} of the members at epoch {epoch} in {kept.folder}, got a file that is "
+            "gone or damaged; call `train_ensemble` again, which makes it anew."
+        )
+    return params
 
 
 def _loss(loss: str | Loss) -> Loss:

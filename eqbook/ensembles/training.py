@@ -58,7 +58,7 @@ class Training:
                 before = self.stops[number - 1] if number else 0
                 if here.since != before:  # a run with other stops has recorded in between
                     mean = self.store.mean_losses(c, [before, stop])[-1]
-            member = here.member._replace(total=np.zeros_like(mean))
+            member = here.member._replace(total=np.zeros_like(here.member.total))
             here = Checkpoint(member, stop, stop)
             if self.store is not None:
                 self.store.keep(c, here)

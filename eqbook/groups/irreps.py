@@ -29,6 +29,9 @@ class Irrep:
     matrices: Inexact[np.ndarray, "order d d"]
     copies: int
 
+    def __post_init__(self) -> None:
+        self.matrices.setflags(write=False)  # `irreps` gives the same arrays to all
+
     @property
     def dimension(self) -> int:
         """$d$."""

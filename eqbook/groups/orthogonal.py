@@ -33,7 +33,7 @@ class ImageSymmetry:
             x: images.
 
         Raises:
-            ValueError: if they have other axes than the map.
+            ValueError: if the map is of images of another size.
         """
         raise NotImplementedError
 

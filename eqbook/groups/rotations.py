@@ -154,7 +154,10 @@ def _rotate_traced(images: Array, angle: Array, order: int) -> Array:
     branches = [functools.partial(jnp.rot90, k=k, axes=(-3, -2)) for k in range(4)]
     turned = jax.lax.switch(jnp.round(angle / 90).astype(int) % 4, branches, images)
     rest = angle - 90 * jnp.round(angle / 90)
-    return jnp.where(rest == 0, turned, _interpolate(turned, rest, order))
+    interpolated = _interpolate(turned, rest, order)
+    # Where the rest is 0: the value of the permutation to the last bit, and the derivatives of the interpolation.
+    exact = jax.lax.stop_gradient(turned) + (interpolated - jax.lax.stop_gradient(interpolated))
+    return jnp.where(rest == 0, exact, interpolated)
 
 
 def _interpolate(images: Array, angle: float | Array, order: int) -> Array:

@@ -162,11 +162,12 @@ def continuous_group_constant(
 
     def member(k: jax.Array) -> Float[Array, " n"]:
         params = net.init(k, x[:1] if isinstance(net, nn.Module) else x[:1].shape)
-        return _gradient_norms(net, params, x) @ _lipschitz_constants(net, params, region)
+        norms, constants = _gradient_norms(net, params, x), _lipschitz_constants(net, params, region)
+        return jnp.matmul(norms, constants, precision="highest")
 
     products = jax.lax.map(member, jax.random.split(key, members))  # [members, n]
     norms = jnp.linalg.norm(x_train.reshape(len(x_train), -1), axis=1)
-    weight = norms @ jnp.abs(a)  # [k]
+    weight = jnp.matmul(norms, jnp.abs(a), precision="highest")  # [k]
     error = jnp.std(products, axis=0, ddof=1) / np.sqrt(members)
     return jnp.mean(products, axis=0)[:, None] * weight, error[:, None] * weight
 

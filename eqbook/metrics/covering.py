@@ -85,17 +85,19 @@ def so3_covering_radius(
         raise ValueError(f"`tol`: expected a finite number > 0, got {tol!r}.")
     check_int("max_cells", max_cells, 4)
     faces, centres, half = np.arange(4), np.zeros((4, 3)), 1.0
-    best, upper = 0.0, np.pi / 2
+    best, upper, dropped = 0.0, np.pi / 2, 0.0
     while len(centres) and len(centres) <= max_cells:
         middle = _on_sphere(faces, centres)
         distance = np.arccos(np.minimum(np.abs(middle @ quaternions.T).max(1), 1))
         best = max(best, float(distance.max()))
         # Two antipodal points are never more than a right angle from a third one.
         reach = np.minimum(distance + _cell_radius(faces, centres, half, middle), np.pi / 2)
-        upper = max(best, float(reach.max()))
+        upper = max(best, dropped, float(reach.max()))
         open_cells = 2 * np.sin(reach) > 2 * np.sin(best) + tol
         if not open_cells.any():
             break
+        # A point of a dropped cell may still be further away than `best`, by less than `tol`.
+        dropped = max(dropped, float(reach[~open_cells].max(initial=0)))
         half /= 2
         faces, centres = np.repeat(faces[open_cells], 8), _split(centres[open_cells], half)
     return CoveringRadius(float(2 * np.sin(best)), float(2 * np.sin(upper)))

@@ -84,7 +84,8 @@ def members_needed(
         As `finite_ensemble_tail`.
     """
     _check_positive("delta", delta)
-    variance = np.asarray(_checked_variance(variance), np.float64)
+    _checked_variance(variance)
+    variance = np.asarray(variance, np.float64)
     return np.maximum(np.ceil(variance * _squared_deviation(epsilon) / np.asarray(delta, np.float64) ** 2), 1)
 
 

@@ -48,9 +48,11 @@ def relative_orbit_std(outputs: Float[Array, "order n"]) -> Float[Array, " n"]:
     check_finite("outputs", outputs)
     if np.shape(outputs)[0] == 0:
         raise ValueError(f"`outputs`: expected at least one element, got shape {np.shape(outputs)}.")
-    outputs = jnp.asarray(outputs)
+    outputs = as_float(outputs)
     # Differences to the first element: they, and so their spread, are exactly 0 where all outputs are equal.
-    return jnp.std(outputs - outputs[0], axis=0) / jnp.abs(jnp.mean(outputs, axis=0))
+    spread = jnp.std(outputs - outputs[0], axis=0)
+    # Without a spread the result is 0, even if all outputs are 0.
+    return spread / jnp.where(spread > 0, jnp.abs(jnp.mean(outputs, axis=0)), 1)
 
 
 def orbit_mse(

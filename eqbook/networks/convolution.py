@@ -50,7 +50,8 @@ def _compute(x, W, *, border, precision):
 def _product(x, W, border, precision):
     """The same as products of matrices, in the order that makes the smallest arrays."""
     kh, kw, c, f = W.shape
-    padded = jnp.pad(x, [(0, 0), *border, (0, 0)])
+    # Not `jnp.pad`: the border of a derivative is negative where an image is smaller than half a filter.
+    padded = jax.lax.pad(x, jnp.zeros((), x.dtype), [(*sides, 0) for sides in ((0, 0), *border, (0, 0))])
     n, h, w, _ = padded.shape
     h2, w2 = h - kh + 1, w - kw + 1
     if kh * kw > h2 * w2:  # a filter as large as the image, as the derivative in the filter has it

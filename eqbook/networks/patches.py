@@ -5,7 +5,7 @@ from collections.abc import Callable
 import flax.linen as nn
 from jaxtyping import Array, Float
 
-from eqbook._checks import check_int
+from eqbook._checks import as_float, check_int
 from eqbook.networks.convolution import correlate
 
 
@@ -41,6 +41,7 @@ class PatchConv(nn.Module):
             raise ValueError(f"`kernel_size`: expected an odd number, got {k}; an even filter has no middle.")
         if x.ndim < 3:
             raise ValueError(f"`x`: expected images [..., height, width, channels], got shape {x.shape}.")
+        x = as_float(x)
         W = self.param("kernel", self.kernel_init, (k, k, x.shape[-1], self.features), x.dtype)
         border = ((k // 2, k // 2), (k // 2, k // 2))
         z = correlate(x.reshape(-1, *x.shape[-3:]), W, border, self.precision)
@@ -68,6 +69,7 @@ def mean_pool(x: Float[Array, "*batch h w c"], size: int = 2) -> Float[Array, "*
         raise ValueError(
             f"`x`: expected images [..., height, width, channels] with sides divisible by {size}, got shape {x.shape}."
         )
+    x = as_float(x)  # a sum of bytes would overflow
     # A sum of strided slices: on the CPU about twice as fast as a mean over reshaped axes, gradient included.
     corners = [x[..., i::size, j::size, :] for i in range(size) for j in range(size)]
     return sum(corners[1:], corners[0]) / size**2

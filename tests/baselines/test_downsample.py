@@ -31,6 +31,11 @@ def test_halving_keeps_a_constant_in_the_middle():
     np.testing.assert_allclose(halve(jnp.ones((10, 9, 1)))[1:-1, 1:-1], 1, rtol=1e-6)
 
 
+def test_bytes_are_numbers():
+    x = np.full((4, 4, 1), 200, np.uint8)
+    np.testing.assert_array_equal(halve(x), halve(x.astype(np.float32)))
+
+
 @pytest.mark.parametrize("shape", [(4, 4), (1, 4, 1), (4, 1, 1)])
 def test_bad_input(shape):
     with pytest.raises(ValueError, match="`x`: expected images"):

@@ -90,6 +90,7 @@ def test_matching_width_is_the_closest(make):
         (lambda: gcnn(eq.cyclic(4), 16), "`channels`: expected channels of at least one layer"),
         (lambda: gcnn(eq.cyclic(4), (3,), filter_shape=(2, 2)), "Lift: `filter_shape`"),
         (lambda: cnn_partner(eq.Sequential(eq.Lift(eq.cyclic(3), 2))), "`net`: expected layers on the plane"),
+        (lambda: cnn_partner(eq.Dense(2)), "`net`: expected a Sequential"),
         (lambda: matching_width(lambda w: eq.Dense(w), 0, (1, 3)), "`parameters`"),
         (lambda: matching_width(lambda w: eq.Sequential(eq.Dense(5)), 100, (1, 3)), "`make`: expected more parameters"),
     ],

@@ -168,6 +168,22 @@ def test_altered_zip_member_is_refused_by_its_checksum(tmp_path):
         read_member(path, "x", limit=100)
 
 
+def test_zip_with_a_name_that_is_no_text(tmp_path):
+    path = tmp_path / "archive.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("\u00e9", b"")  # C3 A9 in UTF-8
+    path.write_bytes(path.read_bytes().replace(b"\xc3\xa9", b"\xc3\xc3"))
+    with pytest.raises(AlteredFileError, match="expected a zip archive, got damaged data"):
+        read_member(path, "x", 10)
+
+
+def test_zip_with_an_empty_name(tmp_path):
+    path = zipped(tmp_path / "a.zip", ("Q", b"1"))
+    path.write_bytes(path.read_bytes().replace(b"Q", b"\0"))  # names end at a zero byte
+    with pytest.raises(AlteredFileError, match="an archive without it"):
+        read_member(path, "x", 10)
+
+
 def test_zip_lists_files_without_folders(tmp_path):
     path = zipped(tmp_path / "a.zip", ("d/", b"", stat.S_IFDIR), ("d/x", b"1"), ("y", b"2", 0))
     with open_zip(path) as opened:

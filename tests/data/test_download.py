@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import requests
 
 from eqbook.data import UnreachableError, download
 from eqbook.data.fetch import fetch
@@ -76,6 +77,16 @@ def test_mirror_goes_on_where_the_official_place_broke_off(toy, site, store):
     assert names(store) == sorted(toy.contents)
 
 
+def test_paths_are_in_the_order_of_the_edition(toy, site, store):
+    """Not in that of arrival: here the first file comes last."""
+    site.serve(toy)
+    (store / "toy").mkdir()
+    for name in list(toy.contents)[1:]:
+        (store / "toy" / name).write_bytes(toy.contents[name])
+    for _ in range(2):
+        assert list(obtain(toy.at(site.address), store)[1]) == list(toy.contents)
+
+
 def test_server_without_ranges_sends_all_again(toy, site, store):
     site.serve(toy)
     site.break_after[PATH] = CHUNK
@@ -83,6 +94,13 @@ def test_server_without_ranges_sends_all_again(toy, site, store):
     site.break_after.clear()
     site.ranges = False
     check(fetch(toy.at(site.address), store), toy)
+
+
+def test_length_that_is_no_number_is_passed_over(tmp_path):
+    reply = requests.Response()
+    reply.headers["Content-Length"], reply.raw = "many", io.BytesIO(b"content")
+    download._save(reply, tmp_path / "part", 0, 10, progress=False)
+    assert (tmp_path / "part").read_bytes() == b"content"
 
 
 def test_reply_with_another_range_is_refused(toy, site, store, monkeypatch):

@@ -50,6 +50,8 @@ def test_known_values():
     assert corrections[0] / corrections[1] == pytest.approx(2, rel=0.01)
     assert corrections[1] / corrections[2] == pytest.approx(2, rel=0.005)
     assert onsager_energy(1e-2) == pytest.approx(-2)
+    for temperature in (0.011, 0.009, 1e-3, 1e-300):
+        assert kaufman_energy(4, temperature) == pytest.approx(-2)
     # u = -2 K + O(K^3); as 1 - k^2 tends to 1, about eps / K of it is lost
     assert onsager_energy(1e6) == pytest.approx(-2e-6, abs=np.finfo(float).eps * 1e6)
 

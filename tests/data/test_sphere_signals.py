@@ -111,6 +111,12 @@ def test_batches_and_float32():
     assert shaped.shape == (2, 2, 29, 4, 3, 10)
 
 
+def test_no_product_may_be_rounded_to_fewer_digits():
+    """Graphics processors compute products of matrices with 10 bits unless they are told otherwise."""
+    program = str(jax.make_jaxpr(lambda r: sphere_signals(np.ones(3, np.int32), r, 2))(jnp.ones((3, 3))))
+    assert program.count("dot_general[") == program.count("precision=(Precision.HIGHEST, Precision.HIGHEST)") > 0
+
+
 def test_gradient_is_finite_in_spite_of_empty_slots(x64, molecule):
     charges, positions = molecule
     gradient = jax.grad(lambda r: jnp.sum(sphere_signals(charges, r, 2) ** 2))(positions)

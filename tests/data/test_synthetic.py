@@ -60,6 +60,7 @@ def test_bessel_function():
         ((1, (8, 8, 1), 0.0), "`correlation_length`"),
         ((1, (8, 8, 1), np.inf), "`correlation_length`"),
         ((1, (8, 8, 1), 1.0, 1.0), "`wavelength`: expected a number of pixels, at least 2"),
+        ((1, (8, 8), 1.0), "`shape`: expected .height, width, channels., got .8, 8."),
         ((1, (4, 4, 1), 1000.0, 3.0), "no frequency of the grid lies in the band"),
     ],
 )
@@ -94,6 +95,8 @@ def test_cross_product_is_equivariant(dtype):
 def test_cross_product_has_the_scale():
     x, _ = cross_product(jax.random.key(1), 5000, scale=0.5)
     assert abs(eq.testing.monte_carlo_z(np.asarray(x, float) ** 2, 0.25)).max() < 4.5
+    with jax.enable_x64(True):
+        assert cross_product(jax.random.key(1), 2, scale=np.float64(0.5))[0].dtype == jnp.float32
     for arguments, said in (((0,), "`n`"), ((1, -1.0), "`scale`")):
         with pytest.raises(ValueError, match=said):
             cross_product(jax.random.key(0), *arguments)

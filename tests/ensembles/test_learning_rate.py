@@ -81,6 +81,7 @@ def test_lanczos_on_known_spectra():
         ({"max_steps": 0}, "max_steps"),
         ({"at": jnp.ones(3)}, "at"),
         ({"at": "finite"}, "at"),
+        ({"at": jax.tree.map(lambda leaf: leaf * np.nan, NET.init(jax.random.key(0), X.shape))}, "at"),
         ({"x": X * 0, "net": eq.Sequential(eq.Dense(1))}, "x"),
     ],
 )

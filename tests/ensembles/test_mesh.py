@@ -31,6 +31,10 @@ DEVICES = """
             assert "`at_once`" in str(error) or "`mesh`" in str(error)
         else:
             raise AssertionError(wrong)
+    there = jax.device_put(VECTORS, jax.devices()[3])  # without a mesh everything happens where the data are
+    elsewhere, here = (train(DENSE, x, 3, at_once=2) for x in (there, VECTORS))
+    assert relative_error(elsewhere.predict(VECTORS), here.predict(there)) < bound
+    assert train(DENSE, VECTORS, 2, mesh=jax.make_mesh((1,), ("m",)), at_once=2).predict(VECTORS).shape[0] == 2
     print("fine")
 """
 

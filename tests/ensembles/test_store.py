@@ -7,8 +7,10 @@ import signal
 import subprocess
 import sys
 import textwrap
+from functools import partial
 from pathlib import Path
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,6 +21,7 @@ import eqbook as eq
 from eqbook.ensembles import store as store_module
 from eqbook.ensembles.files import load_tree, save_tree
 from eqbook.ensembles.programs import Programs
+from eqbook.testing import relative_error, tolerance
 
 ROOT = Path(__file__).resolve().parents[2]
 NET = eq.Sequential(eq.Dense(16, b_std=0.3), eq.Relu(), eq.Dense(2))
@@ -89,6 +92,64 @@ def test_records_can_be_fewer_or_others_later(tmp_path, undisturbed):
     )
     # Epoch 1 was not recorded: the members are trained once more, to the same end.
     assert_same_bits(train(tmp_path), undisturbed)
+
+
+def test_records_of_many_runs_are_put_together(tmp_path):
+    """From epoch 0 one record leads to 10 and no further, another by 4 and 6 to 12."""
+    expected = train(epochs=12).losses[1:].mean(0)
+    for record in ([0, 10], [0, 4, 6], [0, 12]):
+        run = train(tmp_path, epochs=record[-1], record=record)
+    assert relative_error(run.losses[1], expected) < tolerance(np.float32, 12)
+
+
+def test_what_was_extended_once_can_be_extended_again(tmp_path, monkeypatch):
+    """The second run ends a record that the first began; the third goes on from there."""
+    for epochs in (3, 6):
+        train(tmp_path, epochs=epochs, record=[0, epochs])
+    started, advance = [], Programs.advance
+    monkeypatch.setattr(Programs, "advance", lambda self, *a: started.append(a[2]) or advance(self, *a))
+    train(tmp_path, epochs=8, record=[0, 8])
+    assert set(started) == {6}
+
+
+def test_integers_of_numpy(tmp_path):
+    run = train(tmp_path, epochs=np.int64(2), record=[0], at_once=np.int64(2), batch_size=np.int64(5))
+    assert run.kept == (0, 2)
+
+
+def test_modules_are_known_by_more_than_their_place_in_memory(tmp_path):
+    class Net(nn.Module):
+        activation: object
+
+        @nn.compact
+        def __call__(self, x):
+            return nn.Dense(2)(self.activation(nn.Dense(4)(x)))
+
+    for _ in range(2):  # a function anew, as another process makes it
+
+        def root(x, power):
+            return jnp.abs(x) ** power
+
+        train(tmp_path, net=Net(partial(root, power=0.5)), epochs=1)
+
+
+def test_noise_of_an_optimiser_is_each_member_s_own(tmp_path):
+    still = eq.Sequential(eq.Dense(2))
+    noisy = dict(net=still, optimizer=optax.chain(optax.set_to_zero(), optax.add_noise(1.0, 0.5, 0)), epochs=2)
+    start, end = (jax.tree.leaves(train(**(noisy | {"epochs": epochs})).params)[0] for epochs in (0, 2))
+    moves = np.asarray(end - start)
+    assert np.ptp(moves, axis=0).min() > 0.01
+    few = train(tmp_path, members=1, **(noisy | {"epochs": 1}))
+    assert few.members == 1
+    assert_same_bits(train(tmp_path, **noisy), train(**noisy))
+
+
+def test_members_that_are_gone_are_named(tmp_path):
+    run = train(tmp_path, epochs=1)
+    (tmp_path / "params-00001-0000001.npz").unlink()
+    for ask in (lambda: run.predict(X), lambda: run.params):
+        with pytest.raises(ValueError, match="`store`: expected chunk 1 .* at epoch 1 "):
+            ask()
 
 
 KILLED = """

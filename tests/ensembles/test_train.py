@@ -189,6 +189,7 @@ def test_silent_off_a_terminal(capfd):
         ({"y": LABELS + 1, "loss": "cross_entropy"}, "y"),
         ({"net": eq.Dense(2)}, "net"),
         ({"net": None}, "net"),
+        ({"net": eq.baselines.PlainCNN(channels=[3])}, "net"),
         ({"optimizer": 0.1}, "optimizer"),
         ({"watch": [X]}, "watch"),
         ({"record": 2}, "record"),

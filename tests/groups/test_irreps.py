@@ -153,6 +153,13 @@ def test_other_groups_are_recognised_by_their_table():
     assert [s.dimension for s in irreps(permutations_group(4))] == [1, 1, 2, 3, 3]
 
 
+def test_shared_arrays_cannot_be_changed():
+    for group in (eq.cyclic(3), eq.dihedral(3), quaternions()):
+        for sigma in irreps(group):
+            with pytest.raises(ValueError, match="read-only"):
+                sigma.matrices[0] = 0
+
+
 def test_bad_arguments():
     C3, E = eq.cyclic(3), irreps(eq.dihedral(3))[-1]
     with pytest.raises(ValueError, match="`real`: expected False"):

@@ -74,6 +74,14 @@ def test_any_subset_against_the_convex_hull(matrices, tol):
     assert found.upper - found.lower <= tol
 
 
+@pytest.mark.parametrize(("number", "seed", "tol"), [(62, 532, 0.5), (44, 1294, 0.2), (50, 820, 0.1)])
+def test_points_of_cells_that_were_dropped_are_within_the_radius(number, seed, tol):
+    """The furthest rotation lies in a cell that was dropped before the bound became sharp."""
+    matrices = Rotation.random(number, random_state=np.random.default_rng(seed)).as_matrix()
+    found, exact = so3_covering_radius(matrices, tol), by_hull(matrices)
+    assert found.lower <= exact <= found.upper <= found.lower + tol
+
+
 def test_random_rotations_are_within_the_radius():
     matrices = Rotation.random(10, random_state=3).as_matrix()
     others = Rotation.random(2000, random_state=4).as_matrix()

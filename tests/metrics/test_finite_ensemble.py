@@ -78,6 +78,11 @@ def test_members_needed_is_the_smallest_number():
     assert members_needed(0.5, 10.0, 0.0) == 1
 
 
+def test_members_needed_is_the_same_in_any_unit(dtype):
+    """A variance below the smallest number of single precision is no 0."""
+    assert members_needed(0.1, 2.0**-100, 2.0**-190) == members_needed(0.1, 1.0, 2.0**10) > 1000
+
+
 def test_no_variance_no_deviation():
     np.testing.assert_array_equal(finite_ensemble_tail(0.1, np.zeros(2), 3), 0)
     np.testing.assert_array_equal(finite_ensemble_deviation(0.1, np.zeros(2), 3), 0)

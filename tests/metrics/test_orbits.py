@@ -45,13 +45,14 @@ def test_relative_orbit_std_by_hand_and_scale_free():
 
 def test_relative_orbit_std_is_exactly_zero_for_equal_outputs():
     """0.1 + 0.1 + 0.1 rounds: a mean of three equal numbers is not the number."""
-    for value in (0.1, 1.3e-3, 7e5):
+    for value in (0.1, 1.3e-3, 7e5, 0.0):
         np.testing.assert_array_equal(relative_orbit_std(np.full((3, 2), value, np.float32)), 0)
 
 
 def test_lists():
     np.testing.assert_array_equal(orbit_same_predictions([[[1.0, 0.0]], [[0.0, 1.0]]]), [1])
     np.testing.assert_allclose(relative_orbit_std([[1.0], [3.0]]), [0.5])
+    np.testing.assert_allclose(relative_orbit_std(np.array([[3], [1]], np.uint8)), [0.5])  # 1 - 3 is not 254
 
 
 def test_orbit_mse_by_hand():

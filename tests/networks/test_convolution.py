@@ -66,6 +66,18 @@ def test_many_networks(axes, x64):
         assert relative_error(ours, theirs) < tolerance(np.float64, 15 * 4 * 42)
 
 
+def test_derivatives_where_the_image_is_smaller_than_half_a_filter(x64):
+    x, W = jnp.full((2, 1, 2, 3), 0.3), jnp.sin(jnp.arange(150.0)).reshape(5, 5, 3, 2)
+    border = ((2, 2), (2, 2))
+
+    def curvature(f):  # reverse over reverse
+        total = lambda x, W: jnp.sum(f(x, W, border) ** 3)  # noqa: E731
+        return jax.jacrev(jax.grad(total, argnums=(0, 1)), argnums=(0, 1))(x, W)
+
+    for mine, other in zip(*(jax.tree.leaves(curvature(f)) for f in (correlate, by_jax)), strict=True):
+        assert relative_error(mine, other) < tolerance(np.float64, 15 * 4 * 42)
+
+
 def test_dtypes_are_promoted(x64):
     x, W, _ = data(jnp.float64, 2, 3)
     mixed = correlate(x, W.astype(jnp.float32), BORDERS["same"])

@@ -38,6 +38,14 @@ def test_initial_law_is_that_of_flax_conv():
     np.testing.assert_array_equal(*[params["params"]["kernel"] for params in same_name.values()])
 
 
+def test_bytes_are_numbers():
+    x = np.full((1, 4, 4, 1), 200, np.uint8)
+    np.testing.assert_array_equal(mean_pool(x), np.full((1, 2, 2, 1), 200))
+    conv = PatchConv(2)
+    params = conv.init(jax.random.key(0), x)
+    np.testing.assert_array_equal(conv.apply(params, x), conv.apply(params, x.astype(np.float32)))
+
+
 def test_without_bias_there_is_none():
     assert list(PatchConv(2, use_bias=False).init(jax.random.key(0), jnp.zeros((1, 4, 4, 1)))["params"]) == ["kernel"]
 
