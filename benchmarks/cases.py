@@ -96,9 +96,10 @@ SPHERE = eq.Sequential(eq.LiftS2(1), eq.Relu(), eq.SO3Conv(1), eq.Relu(), eq.SO3
 FCN, FLAT, POOL = fully_connected(3), convolutional(3, eq.Flatten(), eq.Dense(1)), pooled(3)
 C4 = roto_translations(eq.cyclic(4))
 ARORA = pooled(20, W_std=math.sqrt(2))
-# The layers published with "Equivariant Neural Tangent Kernels" took 26.6 s for the 55 entries of `c4_16` on two cores
-# of this kind; the peer of this table, the same recursion in one fused program, is quicker than that.
-RELEASED = 26.6 / 55
+# What the target of `c4_16` was set against: a direct recursion over both indices, which no code here contains, with
+# 26.6 s for the 55 entries on two cores. The peer of the table fuses its steps and is quicker: the ratio to it is the
+# harder of the two targets.
+DIRECT = 26.6 / 55
 SMALL_SPHERE = ((4, 3, 2), SPHERE)
 
 CASES = {
@@ -111,7 +112,7 @@ CASES = {
         Case("conv_pool", "3 convolutions 3x3, pool, 16x16x3", POOL, (16, 16, 3), 20, "neural-tangents",
              targets={"ratio": 150, **MEMORY}, more_n=80, small=((4, 4, 3), POOL)),
         Case("c4_16", "C4: lift, relu, conv, relu, pool, 16x16x3", C4, (16, 16, 3), 10, "double index", peer_n=3,
-             targets={"seconds_per_entry": RELEASED / 1000}, small=((4, 4, 3), C4)),
+             targets={"ratio": 1000, "seconds_per_entry": DIRECT / 1000}, small=((4, 4, 3), C4)),
         Case("c4_32", "C4: lift, relu, conv, relu, pool, 32x32x3", C4, (32, 32, 3), 2, "double index",
              targets={"seconds_per_entry": 8e-3}, small=((4, 4, 3), C4)),
         Case("c4_32_many", "C4: lift, relu, conv, relu, pool, 32x32x3", C4, (32, 32, 3), 100,

@@ -127,7 +127,7 @@ def test_folder_that_cannot_be_written_to(folder, monkeypatch, step):
         raise PermissionError(13, "Permission denied")
 
     # Not by permissions: the superuser, whom tests may run as, is not bound by them.
-    target = ("tempfile.NamedTemporaryFile") if step == "create" else "pathlib.Path.replace"
+    target = "tempfile.mkstemp" if step == "create" else "os.replace"
     monkeypatch.setattr(target, refuse)
     with pytest.raises(ResultsError, match=r"chapter\.json: cannot be written to .*Permission denied"):
         results.write("chapter", {}, {"a": 2}, 1)

@@ -2,8 +2,6 @@
 
 import hashlib
 import io
-import os
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -11,22 +9,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-WRITING = ".writing-"  # what the name of an unfinished file begins with
+from eqbook._files import write_whole
+
 DIGEST = "sha256"
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Under another name first: a reader finds the whole file or none."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=WRITING)
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def save_tree(path: Path, tree: Any) -> None:

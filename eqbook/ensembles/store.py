@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from eqbook._files import WRITING, write_whole
 from eqbook._version import __version__
 from eqbook.ensembles.epoch import Member
-from eqbook.ensembles.files import WRITING, load_tree, save_tree, write_whole
+from eqbook.ensembles.files import load_tree, save_tree
 from eqbook.ensembles.settings import differing
 
 FORMAT = 1

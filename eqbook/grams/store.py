@@ -4,7 +4,6 @@ import hashlib
 import io
 import json
 import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from eqbook._files import write_whole
 from eqbook._version import __version__
 from eqbook.groups import Action, FiniteGroup
 from eqbook.layers import Residual, Sequential
@@ -68,7 +68,7 @@ class Store:
                 if any(self.folder.iterdir()):
                     raise ValueError(f"`store`: expected an empty folder or a store, got {folder}; choose another.")
                 text = json.dumps({"format": FORMAT, "fingerprint": key, "eqbook": __version__}, indent=2)
-                _write(manifest, text.encode())
+                write_whole(manifest, text.encode())
             found = json.loads(manifest.read_text()).get("fingerprint")
         except (OSError, json.JSONDecodeError, AttributeError) as error:
             raise ValueError(f"`store`: {folder} cannot be used ({error}); choose another folder.") from error
@@ -84,7 +84,7 @@ class Store:
         found = _read(path)
         if found is None:
             found = compute()
-            _write(path, _packed(found))
+            write_whole(path, _packed(found))
         return found
 
 
@@ -104,17 +104,3 @@ def _read(path: Path) -> np.ndarray | None:
     if hashlib.sha256(body).digest() != digest:
         return None
     return np.load(io.BytesIO(body), allow_pickle=False)
-
-
-def _write(path: Path, content: bytes) -> None:
-    """Under another name first: a reader finds the whole file or none."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=".writing-")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

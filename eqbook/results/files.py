@@ -2,9 +2,10 @@
 
 import json
 import os
-import tempfile
 from pathlib import Path
 from typing import Any
+
+from eqbook._files import write_whole
 
 
 class ResultsError(ValueError):
@@ -66,20 +67,10 @@ def write_atomically(path: Path, text: str) -> None:
     Raises:
         ResultsError: if the folder cannot be written to; nothing is left behind, and an older file stays.
     """
-    temporary = None
     try:
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-            temporary = Path(file.name)
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(0o644)  # temporary files are private; a recorded run is not
-        temporary.replace(path)
+        write_whole(path, text.encode("utf8"))
     except OSError as error:
         raise ResultsError(
             f"{path.name}: cannot be written to {path.parent} ({error.strerror}); make that folder writable, or set "
             "`EQBOOK_RESULTS_DIR` to one that is."
         ) from error
-    finally:
-        if temporary is not None:
-            temporary.unlink(missing_ok=True)

@@ -153,7 +153,7 @@ class Displacements:
         return max(1, field_size() // (shape[0] * shape[1]))
 
     def _copies(self, pairs: int, sides: tuple[int, int]) -> int:
-        """How many neighbouring displacements lie side by side; those of a local pool have gaps between them."""
+        """How many neighbouring displacements lie side by side; those of a local pool, odd in number, are single."""
         return 1 if self.local else _copies(pairs, *sides)
 
     def _tables(self, sides: tuple[int, int]) -> list[np.ndarray]:
