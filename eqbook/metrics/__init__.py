@@ -12,6 +12,9 @@ from eqbook.metrics.continuous_group import rkhs_norm as rkhs_norm
 from eqbook.metrics.covering import CoveringRadius as CoveringRadius
 from eqbook.metrics.covering import cyclic_covering_radius as cyclic_covering_radius
 from eqbook.metrics.covering import so3_covering_radius as so3_covering_radius
+from eqbook.metrics.ensembles import BootstrapDraws as BootstrapDraws
+from eqbook.metrics.ensembles import bootstrap_ensembles as bootstrap_ensembles
+from eqbook.metrics.ensembles import disjoint_ensembles as disjoint_ensembles
 from eqbook.metrics.finite_ensemble import finite_ensemble_deviation as finite_ensemble_deviation
 from eqbook.metrics.finite_ensemble import finite_ensemble_tail as finite_ensemble_tail
 from eqbook.metrics.finite_ensemble import members_needed as members_needed
@@ -23,11 +26,14 @@ from eqbook.metrics.orbits import same_class_fraction as same_class_fraction
 from eqbook.metrics.rotations import random_rotation_fraction as random_rotation_fraction
 
 __all__ = [
+    "BootstrapDraws",
     "CoveringRadius",
+    "bootstrap_ensembles",
     "bootstrap_interval",
     "continuous_group_bound",
     "continuous_group_constant",
     "cyclic_covering_radius",
+    "disjoint_ensembles",
     "finite_ensemble_deviation",
     "finite_ensemble_tail",
     "kernel_distance",

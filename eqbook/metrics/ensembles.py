@@ -1,0 +1,100 @@
+"""A metric of ensembles of every size, made from the members of one run, and how sure it is."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float, Shaped
+
+from eqbook._checks import check_finite, check_int
+
+Metric = Callable[[Array], Array]
+
+
+class BootstrapDraws(NamedTuple):
+    """Resampled values, `[resamples]` each, drawn together: their differences are paired.
+
+    Attributes:
+        ensemble: the metric of the mean over the resampled members, averaged over the resampled inputs.
+        members: the mean over the resampled members of their own metric, averaged over the same inputs.
+    """
+
+    ensemble: Float[np.ndarray, " resamples"]
+    members: Float[np.ndarray, " resamples"]
+
+
+def disjoint_ensembles(outputs: Shaped[Array, "members ..."], size: int) -> Shaped[np.ndarray, "count ..."]:
+    r"""Mean outputs of $\lfloor M / m \rfloor$ disjoint ensembles of $m$ of the $M$ members, in their order.
+
+    Ensembles that share no member are independent, so their spread is an error bar.
+
+    Args:
+        outputs: outputs of the members, `[members, ...]`.
+        size: m, members of each ensemble.
+
+    Returns:
+        Mean outputs, `[members // size, ...]`; members that do not fill an ensemble are left out.
+
+    Raises:
+        ValueError: if `size` is not between 1 and the number of members.
+    """
+    outputs = np.asarray(outputs)
+    members = outputs.shape[0] if outputs.ndim else 0
+    check_int("size", size, 1)
+    if size > members:
+        raise ValueError(f"`size`: expected at most the {members} members of `outputs`, got {size}; train more.")
+    count = members // size
+    return outputs[: count * size].reshape(count, size, *outputs.shape[1:]).mean(1)
+
+
+def bootstrap_ensembles(
+    key: jax.Array, outputs: Float[Array, "members order n features"], metric: Metric, resamples: int = 300
+) -> BootstrapDraws:
+    r"""Bootstrap a metric of an ensemble, and of its members, over members and inputs at once.
+
+    Each resampled set draws as many members and as many inputs as there are, with replacement and independently of each
+    other. A resampled ensemble holds some members twice, so it averages over fewer different ones (about $0.63 M$): its
+    values lean towards those of smaller ensembles, the careful side for a claim that ensembles are more invariant.
+
+    Args:
+        key: random key.
+        outputs: outputs of the members over orbits, `[members, order, n, features]`, the identity first.
+        metric: a function of outputs `[order, n, features]` that returns one value for each input, `[n]`, such as
+            `eqbook.metrics.orbit_same_predictions`.
+        resamples: number of resampled sets.
+
+    Returns:
+        `BootstrapDraws`.
+
+    Raises:
+        ValueError: if there are fewer than two members or inputs, an output is not finite, or `metric` returns another
+            shape.
+
+    References:
+        Owen, "The pigeonhole bootstrap", Annals of Applied Statistics 1, 2007.
+    """
+    outputs = np.asarray(outputs)
+    if outputs.ndim != 4 or min(outputs.shape[0], outputs.shape[2]) < 2:
+        expected = "[members, order, n, features] with at least 2 members and 2 inputs"
+        raise ValueError(f"`outputs`: expected {expected}, got shape {outputs.shape}.")
+    check_finite("outputs", outputs)
+    check_int("resamples", resamples, 2)
+    members, _, n, _ = outputs.shape
+    own = np.stack([_values(metric, member, n) for member in outputs])
+    rng = np.random.default_rng(np.asarray(jax.random.bits(key, (4,))))
+    chosen = rng.multinomial(members, np.full(members, 1 / members), resamples) / members
+    inputs = rng.multinomial(n, np.full(n, 1 / n), resamples) / n
+    flat = outputs.reshape(members, -1)
+    ensemble = [
+        _values(metric, (weights.astype(flat.dtype) @ flat).reshape(outputs.shape[1:]), n) @ counts
+        for weights, counts in zip(chosen, inputs)
+    ]
+    return BootstrapDraws(np.array(ensemble), np.einsum("rm,mi,ri->r", chosen, own, inputs))
+
+
+def _values(metric: Metric, outputs: np.ndarray, n: int) -> np.ndarray:
+    values = np.asarray(metric(outputs), np.float64)
+    if values.shape != (n,):
+        raise ValueError(f"`metric`: expected one value for each input, [{n}], got shape {values.shape}.")
+    return values

@@ -1,0 +1,66 @@
+import jax
+import numpy as np
+import pytest
+
+from eqbook.metrics import bootstrap_ensembles, disjoint_ensembles, orbit_same_predictions
+
+
+def spread(outputs):
+    """A metric that is linear in nothing: the variance over the orbit."""
+    return outputs.var(0).sum(-1)
+
+
+def test_disjoint_ensembles_are_means_of_different_members():
+    outputs = np.arange(7.0)[:, None] * np.ones(3)
+    assert np.array_equal(disjoint_ensembles(outputs, 3)[:, 0], [1.0, 4.0])
+    assert np.array_equal(disjoint_ensembles(outputs, 1), outputs)
+
+
+@pytest.mark.parametrize("size", [0, 8, 2.5])
+def test_size_of_an_ensemble(size):
+    with pytest.raises(ValueError, match="`size`"):
+        disjoint_ensembles(np.zeros((7, 3)), size)
+
+
+def test_draws_spread_as_much_as_new_samples_do():
+    # For x_ij = a_i + b_j the standard deviation of the mean over both is known.
+    rng = np.random.default_rng(0)
+    members, n = 40, 60
+    first, second = rng.normal(size=members), 2 * rng.normal(size=n)
+    outputs = (first[:, None] + second)[:, None, :, None]
+    draws = bootstrap_ensembles(jax.random.key(0), outputs, lambda values: values[0, :, 0], 4000)
+    expected = np.sqrt(first.var() / members + second.var() / n)
+    # A standard deviation from 4000 draws is known to 1 / sqrt(8000) of itself; five of these.
+    assert abs(draws.ensemble.std() / expected - 1) < 5 / np.sqrt(8000)
+    # The metric is linear, so an ensemble's is the mean of its members', draw by draw.
+    np.testing.assert_allclose(draws.ensemble, draws.members, atol=1e-12)
+
+
+def test_paired_difference_sees_that_an_ensemble_varies_less():
+    outputs = np.random.default_rng(1).normal(size=(30, 4, 20, 3))
+    draws = bootstrap_ensembles(jax.random.key(1), outputs, spread)
+    assert np.all(draws.ensemble < draws.members / 5)
+    again = bootstrap_ensembles(jax.random.key(1), outputs, spread)
+    assert np.array_equal(draws.ensemble, again.ensemble)
+    assert not np.array_equal(draws.ensemble, bootstrap_ensembles(jax.random.key(2), outputs, spread).ensemble)
+
+
+def test_takes_the_metrics_of_the_package():
+    outputs = np.random.default_rng(2).normal(size=(5, 4, 6, 3)).astype(np.float32)
+    draws = bootstrap_ensembles(jax.random.key(0), outputs, orbit_same_predictions, 10)
+    assert np.all((draws.ensemble >= 1) & (draws.ensemble <= 4)) and draws.members.shape == (10,)
+
+
+@pytest.mark.parametrize(
+    ("outputs", "metric", "name"),
+    [
+        (np.zeros((1, 4, 5, 2)), spread, "outputs"),
+        (np.zeros((3, 4, 1, 2)), spread, "outputs"),
+        (np.zeros((3, 4, 5)), spread, "outputs"),
+        (np.full((3, 4, 5, 2), np.nan), spread, "outputs"),
+        (np.zeros((3, 4, 5, 2)), np.mean, "metric"),
+    ],
+)
+def test_bad_input(outputs, metric, name):
+    with pytest.raises(ValueError, match=f"`{name}`"):
+        bootstrap_ensembles(jax.random.key(0), outputs, metric)
