@@ -1,6 +1,7 @@
 """What decides the numbers of an ensemble, in terms that another process would use too."""
 
 import hashlib
+import json
 import re
 from typing import Any
 
@@ -40,6 +41,11 @@ def describe_run(recipe: Recipe, key: jax.Array, x: jax.Array, y: jax.Array, wid
         "at_once": width,
         "precision": str(jnp.result_type(float)),
     }
+
+
+def digest(value: Any) -> str:
+    """Hash of what JSON can say about a value."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=repr).encode()).hexdigest()
 
 
 def differing(stored: dict[str, Any], wanted: dict[str, Any]) -> list[str]:

@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from eqbook._files import WRITING, write_whole
+from eqbook._files import WRITING, in_use, write_whole
+from eqbook._hosts import ALONE, Hosts
 from eqbook._version import __version__
 from eqbook.ensembles.epoch import Member
 from eqbook.ensembles.files import load_tree, save_tree
@@ -44,31 +45,51 @@ class Store:
 
     Args:
         folder: where; made if it does not exist.
+        settings: what decides the numbers of the ensemble.
         shapes: of a chunk.
+        hosts: processes that share the chunks, and write to the folder together.
 
     Raises:
         ValueError: if the folder holds something else, or cannot be written.
     """
 
-    def __init__(self, folder: str | os.PathLike, settings: dict[str, Any], shapes: Member) -> None:
+    def __init__(
+        self, folder: str | os.PathLike, settings: dict[str, Any], shapes: Member, hosts: Hosts = ALONE
+    ) -> None:
         self.folder, self.shapes, self._lock = Path(folder), shapes, Lock()
+        self._metrics = self.folder / (f"metrics-{hosts.rank:04d}.jsonl" if hosts.rank else METRICS)
+        self._in_use = None
+        for turn in (hosts.rank == 0, hosts.rank > 0):  # the first process opens the folder for all
+            with hosts.together():
+                if turn:
+                    self._open(settings, alone=hosts.rank == 0)
+
+    def close(self) -> None:
+        """Let other processes write to the folder; it can still be read."""
+        if self._in_use is not None:
+            self._in_use.close()
+
+    def _open(self, settings: dict[str, Any], alone: bool) -> None:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             stored = read_manifest(self.folder)
+            if stored is None and any(not path.name.startswith(".") for path in self.folder.iterdir()):
+                raise ValueError(f"`store`: expected an empty folder or a store, got {self.folder}; choose another.")
+            if alone:
+                self._in_use = in_use(self.folder)
+                for left_over in self.folder.glob(f"{WRITING}*"):
+                    left_over.unlink()
             if stored is None:
-                if any(not path.name.startswith(WRITING) for path in self.folder.iterdir()):
-                    raise ValueError(f"`store`: expected an empty folder or a store, got {folder}; choose another.")
                 about = {"format": FORMAT, "eqbook": __version__, "settings": settings}
                 write_whole(self.folder / MANIFEST, json.dumps(about, indent=1, default=int).encode())
                 stored = settings
-            for left_over in self.folder.glob(f"{WRITING}*"):
-                left_over.unlink()
-            _end_last_line(self.folder / METRICS)
+            _end_last_line(self._metrics)
         except OSError as error:
-            raise ValueError(f"`store`: {folder} cannot be used ({error}); choose another folder.") from error
+            raise ValueError(f"`store`: {self.folder} cannot be used ({error}); choose another folder.") from error
         if different := differing(stored, settings):
+            self.close()
             raise ValueError(
-                f"`store`: {folder} holds members trained with other settings: {', '.join(different)}; "
+                f"`store`: {self.folder} holds members trained with other settings: {', '.join(different)}; "
                 "choose another folder, delete it, or train with its settings."
             )
 
@@ -91,7 +112,7 @@ class Store:
         """Keep the parameters of a chunk at an epoch, and its mean losses since the record before."""
         if epoch > since:
             line = {"chunk": chunk, "since": since, "epoch": epoch, "loss": losses.astype(float).tolist()}
-            with self._lock, open(self.folder / METRICS, "a", encoding="utf8") as file:
+            with self._lock, open(self._metrics, "a", encoding="utf8") as file:
                 file.write(json.dumps(line, default=int) + "\n")  # integers of NumPy too
                 file.flush()
                 os.fsync(file.fileno())
@@ -142,8 +163,9 @@ def read_metrics(folder: str | os.PathLike) -> list[dict[str, Any]]:
         For each chunk and record a dictionary: `chunk`, its number; `since` and `epoch`, the record before and this
         one; `loss`, the mean over the epochs between them of each member of the chunk, `[width]`.
     """
-    path, found = Path(folder) / METRICS, []
-    for line in path.read_bytes().splitlines() if path.exists() else []:
+    found = []
+    lines = [line for path in sorted(Path(folder).glob("metrics*.jsonl")) for line in path.read_bytes().splitlines()]
+    for line in lines:
         try:
             value = json.loads(line)
             found.append(value | {"loss": np.asarray(value["loss"], float)})

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import closing, nullcontext
 from functools import partial
 from typing import Any
 
@@ -12,6 +13,7 @@ import optax
 from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
+from eqbook._hosts import Hosts, hosts_of, local
 from eqbook.ensembles import arguments
 from eqbook.ensembles.augmentation import Augmentation
 from eqbook.ensembles.epoch import Loss, Recipe
@@ -19,7 +21,7 @@ from eqbook.ensembles.losses import cross_entropy, squared_error
 from eqbook.ensembles.programs import Programs, choose_width
 from eqbook.ensembles.progress import Progress
 from eqbook.ensembles.run import EnsembleRun
-from eqbook.ensembles.settings import describe_run
+from eqbook.ensembles.settings import describe_run, digest
 from eqbook.ensembles.store import Store, stored_width
 from eqbook.ensembles.training import Training, train_chunks
 from eqbook.grams import workers
@@ -86,7 +88,9 @@ def train_ensemble(
         progress: show a progress bar on a terminal.
         at_once: members in a chunk; `None` finds a number that keeps the device busy and fits its memory.
         watch_batch: watched inputs evaluated in one go; bounds the memory of the evaluation.
-        mesh: devices that share each chunk; `at_once` is then a multiple of their number.
+        mesh: devices that share each chunk; `at_once` is then a multiple of their number. The devices may belong to
+            several processes (`jax.distributed`) that make the same call: then each process trains every n-th chunk on
+            its own devices, and all have the whole result. A store must be a folder that all of them see.
 
     Returns:
         `EnsembleRun`.
@@ -101,25 +105,24 @@ def train_ensemble(
     arguments.check_data(x, y)
     size = arguments.check_augment(augment, len(x))
     arguments.check_sizes(size, members, epochs, batch_size, watch_batch, checkpoint_every)
-    arguments.check_width(at_once, mesh)
+    hosts, devices = hosts_of(mesh), local(mesh)
+    arguments.check_width(at_once, devices)
     watch, record = arguments.check_watch(x, watch), arguments.check_record(record, epochs)
     arguments.check_part(part, size if batch_size is None else batch_size, loss)
     recipe = Recipe(net, _loss(loss), optimizer, batch_size, augment, part, mean=loss == "cross_entropy")
-    threads = workers.cores() if mesh is None else 1
-    width = at_once or stored_width(store) or choose_width(recipe, key, x, y, mesh, threads)
-    arguments.check_width(width, mesh)  # that of a store may not suit the mesh
-    programs = Programs(recipe, key, x, y, width, mesh)
+    threads = workers.cores() if devices is None else 1
+    width = at_once or stored_width(store) or choose_width(recipe, key, x, y, devices, threads)
+    width = hosts.smallest(width)  # they may have different memory
+    arguments.check_width(width, devices)  # that of a store may not suit the mesh
+    programs = Programs(recipe, key, x, y, width, devices)
     if loss == "cross_entropy" and jnp.issubdtype(y.dtype, jnp.integer):
         arguments.check_classes(y, programs.output_shape[-1])
-    kept = None
-    if store is not None:
-        kept = Store(store, describe_run(recipe, key, x, y, width), programs.shapes)
-
     stops = record if record[-1] == epochs else (*record, epochs)
     chunks = range(-(-members // width))
+    mine = hosts.share(chunks)
     losses = np.full((len(record), members), np.nan)
     outputs = {name: programs.room(len(record), members, inputs) for name, inputs in watch.items()}
-    last = {}
+    last: dict[int, Any] = {}
 
     def look(chunk: int, number: int, params: Any, loss: np.ndarray) -> None:
         shown = slice(chunk * width, min(members, (chunk + 1) * width))
@@ -132,13 +135,44 @@ def train_ensemble(
             last[chunk] = jax.tree.map(np.array, params)
 
     batches = [part for inputs in watch.values() for part in programs.parts(inputs, watch_batch)]
-    programs.prepare(train=epochs > 0, batches=batches)
-    with Progress(members, epochs, width, progress) as bar:
+    kept: Store | None = None
+    if store is not None or hosts.count > 1:
+        about = describe_run(recipe, key, x, y, width)
+        hosts.check_same("arguments of `train_ensemble`", digest([about, members, epochs, list(record), sorted(watch)]))
+        with hosts.together():
+            kept = None if store is None else Store(store, about, programs.shapes, hosts)
+    own = sum(min(members, (c + 1) * width) - c * width for c in mine)
+    with hosts.together(), closing(kept) if kept else nullcontext(), Progress(own, epochs, width, progress) as bar:
+        programs.prepare(train=epochs > 0, batches=batches)
         training = Training(programs, stops, kept, checkpoint_every, members, bar, look)
-        train_chunks(training, chunks, min(threads, len(chunks)))
+        train_chunks(training, mine, max(1, min(threads, len(mine))))
+    if hosts.count > 1:
+        for array in (losses, *outputs.values()):
+            _exchange(hosts, array, width)
+        if kept is None:
+            last = _exchange_params(hosts, last, chunks, programs.shapes.params)
     params = partial(_in_memory, last) if kept is None else partial(_in_store, kept)
     epochs_kept = stops if kept is not None else stops[-1:]
     return EnsembleRun(np.asarray(record), losses, outputs, members, tuple(epochs_kept), programs, params)
+
+
+def _exchange(hosts: Hosts, array: np.ndarray, width: int) -> None:
+    """Fill in `[records, members, ...]` what other processes have found."""
+    parts = [array[:, first : first + width] for first in range(0, array.shape[1], width)]
+    shape = (len(array), width, *array.shape[2:])
+    for part, found in zip(parts, hosts.exchange(hosts.share(parts), len(parts), shape, array.dtype)):
+        part[...] = found[:, : part.shape[1]]
+
+
+def _exchange_params(hosts: Hosts, last: dict[int, Any], chunks: range, shapes: Any) -> dict[int, Any]:
+    """The parameters of all chunks, from those of each process."""
+    mine = [jax.tree.leaves(last[c]) for c in hosts.share(chunks)]
+    leaves, tree = jax.tree.flatten(shapes)
+    found = [
+        list(hosts.exchange([own[k] for own in mine], len(chunks), leaf.shape, leaf.dtype))
+        for k, leaf in enumerate(leaves)
+    ]
+    return {c: jax.tree.unflatten(tree, values) for c, values in zip(chunks, zip(*found))}
 
 
 def _in_memory(last: dict[int, Any], chunk: int, _epoch: int) -> Any:

@@ -12,12 +12,13 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
 from eqbook._checks import as_float, check_batch, check_int, check_same_features
+from eqbook._hosts import hosts_of, local
 from eqbook.grams import workers
 from eqbook.grams.methods.images import Images
 from eqbook.grams.methods.vectors import Vectors
 from eqbook.grams.plan import choose
 from eqbook.grams.store import Store, fingerprint
-from eqbook.grams.tiles import assemble
+from eqbook.grams.tiles import assemble, shared_tile
 from eqbook.kernels import pair_kernel
 from eqbook.layers import Sequential
 from eqbook.layers.channels import output_channels
@@ -70,7 +71,9 @@ def gram(
         kinds: which of `"nngp"`, `"ntk"` to return.
         tile: inputs on each side of a tile; a size that suits the network if not given.
         store: folder that keeps finished tiles. A run that was interrupted goes on from them.
-        mesh: devices that share each tile; if not given, one device, and all cores if it is a CPU.
+        mesh: devices that share each tile; if not given, one device, and all cores if it is a CPU. Its devices may
+            belong to several processes (`jax.distributed`) that make the same call: they share the tiles, and all get
+            the whole result.
         progress: show a progress bar, with rate and time left, on a terminal.
         method: `"auto"` for the fastest method that covers the network, `"literal"` for the recursion as it is written,
             over all pairs of pixels or group elements: slow, and what the others are tested against.
@@ -93,11 +96,12 @@ def gram(
     _check_options(net, kinds, tile, store, mesh, method)
     x1, x2 = _check_inputs(x1, x2)
     plan = _plan(net, x1.shape[1:], x1.dtype.name, method)
-    ntk = "ntk" in kinds
-    tile = plan.tile if tile is None else tile
+    ntk, hosts, devices = "ntk" in kinds, hosts_of(mesh), local(mesh)
+    if tile is None:
+        tile = shared_tile(len(x1), len(x1 if x2 is None else x2), plan.tile, hosts)
 
     def compute(a: Array, b: Array | None) -> tuple[Array, ...]:
-        kernels = dict(zip(KINDS, plan.compute(a, b, ntk, mesh), strict=True))
+        kernels = dict(zip(KINDS, plan.compute(a, b, ntk, devices), strict=True))
         return tuple(kernels[kind] for kind in kinds)
 
     if workers.is_traced(x1, x2):
@@ -105,10 +109,13 @@ def gram(
             raise ValueError("`store`: expected none inside jit or grad, where values are not known; leave it out.")
         return Gram(**dict(zip(kinds, compute(x1, x2), strict=True)))
     kept = None
-    if store is not None:
+    if store is not None or hosts.count > 1:
         inputs = [np.asarray(x) for x in (x1, x2) if x is not None]
-        kept = Store(store, fingerprint(net, inputs, kinds=kinds, tile=tile, method=method))
-    return Gram(**dict(zip(kinds, assemble(compute, x1, x2, tile, kept, progress), strict=True)))
+        key = fingerprint(net, inputs, kinds=kinds, tile=tile, method=method)
+        hosts.check_same("`net`, inputs and options", key)
+        with hosts.together():
+            kept = None if store is None else Store(store, key)
+    return Gram(**dict(zip(kinds, assemble(compute, x1, x2, tile, kept, progress, hosts, len(kinds)), strict=True)))
 
 
 @lru_cache(maxsize=256)

@@ -12,7 +12,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from eqbook._files import write_whole
+from eqbook._files import WRITING, write_whole
 from eqbook._version import __version__
 from eqbook.groups import Action, FiniteGroup
 from eqbook.layers import Residual, Sequential
@@ -65,7 +65,7 @@ class Store:
             self.folder.mkdir(parents=True, exist_ok=True)
             manifest = self.folder / MANIFEST
             if not manifest.exists():
-                if any(self.folder.iterdir()):
+                if any(path.name != MANIFEST and not path.name.startswith(WRITING) for path in self.folder.iterdir()):
                     raise ValueError(f"`store`: expected an empty folder or a store, got {folder}; choose another.")
                 text = json.dumps({"format": FORMAT, "fingerprint": key, "eqbook": __version__}, indent=2)
                 write_whole(manifest, text.encode())

@@ -18,6 +18,7 @@ import optax
 import pytest
 
 import eqbook as eq
+from eqbook._files import in_use
 from eqbook.ensembles import store as store_module
 from eqbook.ensembles.files import load_tree, save_tree
 from eqbook.ensembles.programs import Programs
@@ -305,3 +306,13 @@ def test_files_need_no_pickle(finished):
     for path in finished.glob("*.npz"):
         with np.load(path, allow_pickle=False) as file:
             assert all(file[name].dtype != object for name in file.files)
+
+
+def test_two_processes_do_not_write_to_one_folder(tmp_path, undisturbed):
+    train(tmp_path, epochs=3)
+    other = in_use(tmp_path)  # as another process would
+    with pytest.raises(ValueError, match="`store`: expected a folder that no other process writes to"):
+        train(tmp_path)
+    other.close()
+    assert_same_bits(train(tmp_path), undisturbed)
+    in_use(tmp_path).close()  # the run let go of it

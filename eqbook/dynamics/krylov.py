@@ -1,0 +1,113 @@
+"""Training to a finite time without a diagonalisation: functions of the NTK from Krylov spaces."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float
+
+from eqbook._checks import check_finite, check_int
+from eqbook.dynamics.rows import RowMatrix
+from eqbook.dynamics.schedule import GradientFlow, Schedule
+
+
+def learned_targets(
+    matrix: RowMatrix,
+    y: Float[Array, "n k"],
+    t: float,
+    schedule: Schedule | None = None,
+    *,
+    steps: int = 100,
+    tolerance: float = 1e-5,
+) -> Float[np.ndarray, "n k"]:
+    r"""$H_t Y = \phi_t(\Theta)\, Y$, so that the mean prediction after time $t$ is $\Theta(x, X) H_t Y$.
+
+    Lanczos' method: an orthonormal basis $V$ of the space of $y, \Theta y, \dots, \Theta^{k-1} y$, in which $\Theta$ is
+    a tridiagonal matrix $T$; then $\phi_t(\Theta) y \approx \|y\| V \phi_t(T) e_1$. Each step costs one product with
+    $\Theta$, and memory for one vector. It is quick for times before the smallest eigenvalues are learned.
+
+    Args:
+        matrix: $\Theta$, on one device or many.
+        y: targets, `[n, k]`.
+        t: training time, or number of steps of `GradientDescent`; finite.
+        schedule: how the networks are trained; `GradientFlow(1.0)` if not given.
+        steps: dimension of the Krylov space.
+        tolerance: largest relative change of the result by the last tenth of the steps.
+
+    Raises:
+        ValueError: if the targets do not fit, or `t` is no finite training time.
+        ArithmeticError: if the result still changes by more than `tolerance`.
+
+    References:
+        Saad, "Analysis of some Krylov subspace approximations to the matrix exponential operator", SIAM Journal on
+        Numerical Analysis 29, 1992.
+    """
+    if np.ndim(y) != 2 or np.shape(y)[0] != matrix.n:
+        raise ValueError(f"`y`: expected targets [n, k] with n = {matrix.n}, got shape {np.shape(y)}.")
+    check_finite("y", y)
+    steps = min(check_int("steps", steps, 2), matrix.n)
+    schedule = GradientFlow() if schedule is None else schedule
+    if not isinstance(schedule, Schedule) or np.ndim(t) != 0 or not np.isfinite(t):
+        raise ValueError(f"`t`: expected a finite training time for {schedule!r}, got {t!r}; for inf use `solve`.")
+    bases, ritz, first = jax.jit(partial(_lanczos, steps=steps), out_shardings=matrix.everywhere())(
+        matrix.array, matrix.pad(y)
+    )
+    ritz = np.asarray(ritz.addressable_data(0))  # [k, steps, steps]: the tridiagonal matrices
+    norms = np.asarray(first.addressable_data(0))
+    schedule.check(jnp.linalg.eigvalsh(ritz).ravel(), t)
+    coefficients = np.stack([_function(one, schedule, t, steps) for one in ritz])
+    before = np.stack([_function(one, schedule, t, max(1, steps - max(1, steps // 10))) for one in ritz])
+    change = np.linalg.norm(coefficients - before, axis=1).max() / max(
+        np.linalg.norm(coefficients, axis=1).min(), 1e-30
+    )
+    if steps < matrix.n and not change <= tolerance:
+        raise ArithmeticError(
+            f"Lanczos: expected a relative change below {tolerance:.1e} in the last of {steps} steps, got "
+            f"{change:.1e}; raise `steps`, or allow a larger `tolerance`."
+        )
+    weights = coefficients * norms[:, None]
+    combine = jax.jit(
+        lambda v, c: jnp.einsum("ksn,ks->nk", v, c, precision="highest"), out_shardings=matrix.everywhere()
+    )
+    return matrix.fetch(combine(bases, weights.astype(matrix.array.dtype)))
+
+
+def _lanczos(matrix: Array, y: Array, steps: int) -> tuple[Array, Array, Array]:
+    """For each column: the basis `[k, steps, n]`, the tridiagonal matrix `[k, steps, steps]` and the norm `[k]`."""
+    tiny = jnp.finfo(matrix.dtype).eps
+
+    def column(y: Array) -> tuple[Array, Array, Array]:
+        norm = jnp.linalg.norm(y)
+
+        def step(k: int, state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+            basis, t, scale = state
+            new = jnp.matmul(matrix, basis[k], precision="highest")
+            t = t.at[k, k].set(jnp.vdot(basis[k], new))
+            scale = jnp.maximum(scale, jnp.linalg.norm(new))
+            for _ in range(2):  # against the whole basis, twice: rounding would bring back what has converged
+                new = new - jnp.matmul(basis.T, jnp.matmul(basis, new, precision="highest"), precision="highest")
+            size = jnp.linalg.norm(new)
+            there = size > len(y) * tiny * scale  # else the space is invariant, and the rest stays 0
+            new = jnp.where(there, new / jnp.where(there, size, 1), 0)
+            size = jnp.where(there, size, 0)
+            t = t.at[k, k + 1].set(size, mode="drop").at[k + 1, k].set(size, mode="drop")
+            return basis.at[k + 1].set(new, mode="drop"), t, scale
+
+        start = jnp.where(norm > 0, y / jnp.where(norm > 0, norm, 1), 0)
+        basis = jnp.zeros((steps, len(y)), matrix.dtype).at[0].set(start)
+        t = jnp.zeros((steps, steps), matrix.dtype)
+        basis, t, _ = jax.lax.fori_loop(0, steps, step, (basis, t, jnp.zeros((), matrix.dtype)))
+        return basis, t, norm
+
+    return jax.lax.map(column, y.T)
+
+
+def _function(t: np.ndarray, schedule: Schedule, time: float, size: int) -> np.ndarray:
+    """$\\phi(T) e_1$ for the leading block of T, `[steps]`."""
+    values, vectors = np.linalg.eigh(t[:size, :size].astype(np.float64))
+    # A Gram matrix has no negative eigenvalue: one that is computed is rounding.
+    learned = np.asarray(schedule.learned(jnp.asarray(np.maximum(values, 0)), time))
+    found = np.zeros(len(t))
+    found[:size] = vectors @ (learned * vectors[0])
+    return found
