@@ -3,8 +3,8 @@
 A schedule says how each eigenvalue of the NTK is learned (`GradientFlow` for continuous time, `GradientDescent` for
 full-batch steps); `EnsembleLaw` turns Gram matrices and a schedule into the mean and covariance of trained networks.
 
-Where a Gram matrix is too large to be diagonalised, or to lie on one device, it becomes a `RowMatrix`: `solve` finds the
-weights of kernel regression by conjugate gradients, `learned_targets` those of a finite training time by Lanczos'
+Where a Gram matrix is too large to be diagonalised, or to lie on one device, it becomes a `RowMatrix`: `solve` finds
+the weights of kernel regression by conjugate gradients, `learned_targets` those of a finite training time by Lanczos'
 method.
 """
 

@@ -1,11 +1,13 @@
 """Kernel regression without a factorisation: conjugate gradients, for matrices split over devices."""
 
-from functools import partial
+from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import NamedSharding
 from jaxtyping import Array, Float
 
 from eqbook._checks import check_finite, check_int
@@ -66,9 +68,7 @@ def solve(
     for name, value in (("diag_reg", diag_reg), ("tolerance", tolerance)):
         if not 0 <= value < float("inf"):
             raise ValueError(f"`{name}`: expected a number >= 0, got {value!r}.")
-    program = jax.jit(
-        partial(_solve, n=matrix.n, rank=min(rank, matrix.n), steps=steps), out_shardings=matrix.everywhere()
-    )
+    program = _program(matrix.n, min(rank, matrix.n), steps, matrix.everywhere())
     dtype = matrix.array.dtype
     weights, residuals = program(matrix.array, matrix.pad(y), dtype.type(diag_reg), dtype.type(tolerance))
     residual = float(np.max(np.asarray(residuals.addressable_data(0))))
@@ -79,6 +79,11 @@ def solve(
             "inputs or negative eigenvalues needs `diag_reg` > 0."
         )
     return Solution(matrix.fetch(weights), residual)
+
+
+@lru_cache(maxsize=64)
+def _program(n: int, rank: int, steps: int, everywhere: NamedSharding | None) -> Callable:
+    return jax.jit(partial(_solve, n=n, rank=rank, steps=steps), out_shardings=everywhere)
 
 
 def _solve(matrix: Array, y: Array, reg: Array, tolerance: Array, n: int, rank: int, steps: int) -> tuple[Array, Array]:

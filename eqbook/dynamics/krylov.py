@@ -1,10 +1,12 @@
 """Training to a finite time without a diagonalisation: functions of the NTK from Krylov spaces."""
 
-from functools import partial
+from collections.abc import Callable
+from functools import lru_cache, partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import NamedSharding
 from jaxtyping import Array, Float
 
 from eqbook._checks import check_finite, check_int
@@ -50,9 +52,8 @@ def learned_targets(
     schedule = GradientFlow() if schedule is None else schedule
     if not isinstance(schedule, Schedule) or np.ndim(t) != 0 or not np.isfinite(t):
         raise ValueError(f"`t`: expected a finite training time for {schedule!r}, got {t!r}; for inf use `solve`.")
-    bases, ritz, first = jax.jit(partial(_lanczos, steps=steps), out_shardings=matrix.everywhere())(
-        matrix.array, matrix.pad(y)
-    )
+    spaces, combine = _programs(steps, matrix.everywhere())
+    bases, ritz, first = spaces(matrix.array, matrix.pad(y))
     ritz = np.asarray(ritz.addressable_data(0))  # [k, steps, steps]: the tridiagonal matrices
     norms = np.asarray(first.addressable_data(0))
     schedule.check(jnp.linalg.eigvalsh(ritz).ravel(), t)
@@ -67,10 +68,14 @@ def learned_targets(
             f"{change:.1e}; raise `steps`, or allow a larger `tolerance`."
         )
     weights = coefficients * norms[:, None]
-    combine = jax.jit(
-        lambda v, c: jnp.einsum("ksn,ks->nk", v, c, precision="highest"), out_shardings=matrix.everywhere()
-    )
     return matrix.fetch(combine(bases, weights.astype(matrix.array.dtype)))
+
+
+@lru_cache(maxsize=64)
+def _programs(steps: int, everywhere: NamedSharding | None) -> tuple[Callable, Callable]:
+    """Bases of the spaces, and what is put together from them."""
+    combine = partial(jnp.einsum, "ksn,ks->nk", precision="highest")
+    return tuple(jax.jit(one, out_shardings=everywhere) for one in (partial(_lanczos, steps=steps), combine))
 
 
 def _lanczos(matrix: Array, y: Array, steps: int) -> tuple[Array, Array, Array]:
