@@ -1,0 +1,33 @@
+"""The paper profile of the Ising chapter."""
+
+CUT = dict(
+    train_configurations=4,
+    watched=5,
+    draws=128,
+    widths=(3, 4, 5),
+    sizes=(2, 4),
+    records=(1, 3),
+    lazy_widths=(3, 5),
+    small_members=3,
+    control_members=4,
+    resamples=3,
+    at_once=4,
+)
+NOT_OF_THE_PROFILE = ("variations = {", "moved_inputs")
+
+
+def test_records_what_it_measured(run_paper_profile):
+    names, recorded = run_paper_profile("ising", CUT, skip=NOT_OF_THE_PROFILE)
+    assert recorded.settings["sizes"] == [2, 4] and recorded.settings["temperature"] == 3.0
+    for key, quantity in names["quantities"].items():
+        assert recorded.quantity(key) == quantity
+    assert recorded.values["curves"]["test_0"]["spread"] == names["spreads"]["test", 3].tolist()
+    columns = [row[2:] for row in names["comparison"].rows]
+    assert all(middle == build for middle, build in columns), "this build is the recorded run"
+    assert "recorded run: " in names["comparison"].caption
+
+
+def test_the_settings_of_the_paper_are_those_of_the_paper(paper_settings):
+    settings = paper_settings("ising")
+    assert settings["train_configurations"] == 128 and settings["widths"] == (512, 1024, 2048)
+    assert settings["sizes"] == (100, 316, 1000, 3162, 10_000)
