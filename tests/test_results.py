@@ -214,9 +214,9 @@ def test_quantity_from_bad_json(entry):
 
 def test_paper_values_of_the_book():
     values = results.paper_values("fashion_mnist")
-    assert len(values["osp_mnist_curve"].value) == 11
-    assert values["osp_ood_ensemble"].quantity() == Quantity(3.85, 0.12)
-    assert str(values["osp_mnist_members_curve"].quantity(10)) == "2.82 to 3.67"
+    assert len(values["osp_mnist_c4"].value) == 11
+    assert values["osp_table_ensemble_c4"].quantity() == Quantity(3.85, 0.12)
+    assert str(values["osp_mnist_members_c4"].quantity(10)) == "2.82 to 3.67"
     assert all(value.paper and value.place and value.how for value in values.values())
 
 
