@@ -3,6 +3,7 @@
 A `FiniteGroup` is its Cayley table. An action says how each element moves the data (images, vectors, labels). `augment`
 replaces a training set by all of its orbits, on which the group acts by the permutations `augmented_permutation`.
 `irreps` and `symmetry_adapted_basis` take apart what commutes with these permutations.
+`tetrahedron_rotations`, `cube_rotations` and `icosahedron_rotations` are finite subgroups of the rotations of space.
 `rand_image_symmetry` draws from continuous groups of orthogonal transformations of images.
 """
 
@@ -31,6 +32,9 @@ from eqbook.groups.orthogonal import haar_orthogonal as haar_orthogonal
 from eqbook.groups.orthogonal import rand_image_symmetry as rand_image_symmetry
 from eqbook.groups.planar import cyclic as cyclic
 from eqbook.groups.planar import dihedral as dihedral
+from eqbook.groups.polyhedral import cube_rotations as cube_rotations
+from eqbook.groups.polyhedral import icosahedron_rotations as icosahedron_rotations
+from eqbook.groups.polyhedral import tetrahedron_rotations as tetrahedron_rotations
 from eqbook.groups.rotations import RotationAction as RotationAction
 from eqbook.groups.rotations import disc_mask as disc_mask
 from eqbook.groups.rotations import group_law_error as group_law_error
@@ -52,12 +56,14 @@ __all__ = [
     "TrivialAction",
     "augment",
     "augmented_permutation",
+    "cube_rotations",
     "cyclic",
     "dihedral",
     "disc_mask",
     "fourier_block",
     "group_law_error",
     "haar_orthogonal",
+    "icosahedron_rotations",
     "irreps",
     "isotypic_projector",
     "multiplicities",
@@ -66,4 +72,5 @@ __all__ = [
     "rand_image_symmetry",
     "rotate_images",
     "symmetry_adapted_basis",
+    "tetrahedron_rotations",
 ]

@@ -1,0 +1,35 @@
+"""The paper profile of the chapter on cross products."""
+
+import numpy as np
+
+CUT = dict(widths=(5, 6), members=8, examples=2, steps=3, watched=3, rotations=3)
+ADAM = dict(learning_rate=2e-3, batch_size=16, epochs=1)
+# What does not depend on the profile: the coupled runs, and sets of rotations at infinite width.
+SKIP = (
+    "def coupling_residual",
+    "coupling_residual(optax.adam",
+    "def equivariance_residual",
+    "of_subsets",
+    "about_z",
+    "def powers",
+)
+
+
+def test_records_what_it_measured(run_paper_profile):
+    names, recorded = run_paper_profile("cross_products", {**CUT, "adam": ADAM}, skip=SKIP)
+    assert recorded.settings["members"] == 8 and recorded.settings["adam"]["epochs"] == 1
+    for key, quantity in names["quantities"].items():
+        assert recorded.quantity(key) == quantity
+    curves = recorded.values["curves"]
+    assert curves["sizes"] == [1, 2, 3, 4, 5, 6, 8] and set(curves["a_and_b"]) == set(curves["orbit_mse"])
+    a, b = curves["a_and_b"]["cube 6 test"]
+    np.testing.assert_allclose(curves["orbit_mse"]["cube 6 test"][0], a + b, rtol=1e-9)
+    np.testing.assert_allclose(curves["orbit_mse"]["cube 6 test"][-1], a + b / 8, rtol=1e-9)
+    columns = [row[2:] for row in names["comparison"].rows]
+    assert all(middle == build for middle, build in columns), "this build is the recorded run"
+    assert "recorded run: " in names["comparison"].caption
+
+
+def test_the_settings_of_the_paper_are_those_of_the_paper(paper_settings):
+    settings = paper_settings("cross_products")
+    assert settings["widths"] == (128, 181, 256) and settings["members"] >= 20
