@@ -1,0 +1,39 @@
+"""The paper profile of the chapter on the convergence of group convolutional networks."""
+
+CUT = dict(
+    side=4,
+    widths=(2, 7),
+    networks=(60, 40),
+    d4_activations=(),
+    so3_activations=(),
+    bias_widths=(1, 2),
+    bias_second=2,
+    bias_networks=(200, 200),
+    stored_widths=(1,),
+    stored_pool=20,
+    white_images=4,
+    literal_pairs=2,
+    picture_networks=30,
+)
+ONLY_CHECKS = ("few_channels = draw", "def from_first_layer", "relu_body", "on_theory = limits", "c4_16")
+
+
+def test_records_what_it_measured(run_paper_profile):
+    names, recorded = run_paper_profile("gcnn_convergence", CUT, skip=ONLY_CHECKS)
+    assert recorded.settings["widths"] == [2, 7]
+    for key, quantity in names["quantities"].items():
+        assert recorded.quantity(key) == quantity
+    noise = recorded.values["measured"]["noise"]["C_4 erf ntk"]
+    assert noise == {str(N): value for N, (value, _) in names["noise"]["C_4", "erf", "ntk"].items()}
+    columns = [row[2:] for row in names["comparison"].rows]
+    assert all(middle == build for middle, build in columns), "this build is the recorded run"
+    assert "recorded run: " in names["comparison"].caption
+
+
+def test_the_settings_of_the_paper_are_those_of_the_paper(paper_settings):
+    settings = paper_settings("gcnn_convergence")
+    assert settings["widths"] == (1, 2, 3, 7, 12, 23, 80)
+    assert settings["stored_widths"] == (1, 2, 4, 8)
+    assert settings["side"] == 16
+    for plan in ("", "d4_", "so3_", "bias_"):
+        assert len(settings[f"{plan}widths"]) == len(settings[f"{plan}networks"])
