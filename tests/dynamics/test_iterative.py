@@ -112,7 +112,7 @@ def test_what_is_returned_solves_an_indefinite_system_too(x64):
     ntk, y = problem(40)
     shifted = ntk - np.diag(ntk).mean() * np.eye(40)
     assert np.linalg.eigvalsh(shifted)[0] < 0
-    try:  # conjugate gradients may fail on such a matrix; the residual is computed anew, so they cannot do so in silence
+    try:  # conjugate gradients may fail here, but not in silence: the residual is computed anew
         found = solve(RowMatrix(shifted), y, rank=0, tolerance=1e-8)
     except ArithmeticError:
         return
