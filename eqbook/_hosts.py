@@ -96,10 +96,12 @@ def hosts_of(mesh: Mesh | None) -> Hosts:
     """The processes whose devices a mesh holds.
 
     Raises:
-        ValueError: if it holds devices of some processes and not of others.
+        ValueError: if it is no mesh, or holds devices of some processes and not of others.
     """
     if mesh is None:
         return ALONE
+    if not isinstance(mesh, Mesh):
+        raise ValueError(f"`mesh`: expected a jax.sharding.Mesh, got {mesh!r}; make one with jax.make_mesh.")
     here, number = jax.process_index(), jax.process_count()
     found = sorted({device.process_index for device in mesh.devices.flat})
     if found == [here]:

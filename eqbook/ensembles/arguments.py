@@ -77,10 +77,8 @@ def check_part(part: int | None, batch: int, loss: Any) -> None:
         raise ValueError("`part`: expected `None` with a loss function of your own, which may mix the examples.")
 
 
-def check_width(at_once: int | None, mesh: Any) -> None:
+def check_width(at_once: int | None, mesh: Mesh | None) -> None:
     """Raise unless a chunk is a positive number of members, as many on each device of a mesh."""
-    if mesh is not None and not isinstance(mesh, Mesh):
-        raise ValueError(f"`mesh`: expected a jax.sharding.Mesh, got {mesh!r}.")
     if at_once is not None and check_int("at_once", at_once, 1) % (mesh.size if mesh is not None else 1):
         raise ValueError(f"`at_once`: expected a multiple of the {mesh.size} devices of `mesh`, got {at_once}.")
 

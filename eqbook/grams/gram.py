@@ -136,8 +136,7 @@ def _check_options(net: Sequential, kinds: object, tile: object, store: object, 
         check_int("tile", tile, 1)
     if store is not None and not isinstance(store, str | os.PathLike):
         raise ValueError(f"`store`: expected the path of a folder, got {store!r}.")
-    if mesh is not None and not isinstance(mesh, Mesh):
-        raise ValueError(f"`mesh`: expected a jax.sharding.Mesh, got {mesh!r}; make one with jax.make_mesh.")
+    hosts_of(mesh)
     if method not in METHODS:
         raise ValueError(f"`method`: expected one of {METHODS}, got {method!r}.")
 
