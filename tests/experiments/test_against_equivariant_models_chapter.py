@@ -1,0 +1,30 @@
+"""The paper profile of the chapter on networks that are invariant by construction."""
+
+CUT = dict(
+    groups=(4,), members=4, seeds=2, train_images=32, watched_images=20, epochs={4: 1}, channels=(2, 3),
+    hidden=16, score_features=(1, 2), kernel_size=3, halvings=1, batch_size=32, at_once=1, generator="rbg",
+    watch_batch=40,
+)  # fmt: skip
+FETCHED = {"fetch_fashion_mnist": "fashion_mnist", "fetch_mnist": "mnist"}
+# Checks that do not depend on the profile, each with programs of its own to compile.
+SKIP = ("gradients(", "upright_only", "canonicaliser", "strided", "sharper", "outside")
+
+
+def test_records_what_it_measured(run_paper_profile):
+    names, recorded = run_paper_profile("against_equivariant_models", CUT, FETCHED, SKIP)
+    assert recorded.settings["members"] == 4 and recorded.settings["seeds"] == 2
+    for key, quantity in names["quantities"].items():
+        assert recorded.quantity(key) == quantity
+    for method in ("ensemble", "single", "steerable", "canonical"):
+        cost = recorded.values["cost"][f"{method}_4"]
+        assert all(number > 0 for number in cost.values())
+    assert recorded.quantity("osp_steerable_4").value == recorded.quantity("osp_GCNN_4").value == 4
+    columns = [row[2:] for row in names["comparison"].rows]
+    assert all(middle == build for middle, build in columns), "this build is the recorded run"
+    assert names["comparison"].rows[0][1] == "3.85 ± 0.12"
+
+
+def test_the_settings_of_the_paper_are_those_of_the_paper(paper_settings):
+    settings = paper_settings("against_equivariant_models")
+    assert (settings["members"], settings["train_images"]) == (100, 60_000)
+    assert settings["groups"] == (4, 8, 16) and settings["watched_images"] == 10_000
