@@ -1,8 +1,8 @@
 """Kernel regression without a factorisation: conjugate gradients, for matrices split over devices."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,8 @@ from eqbook.dynamics.rows import RowMatrix
 ROUNDS = 4  # of refinement: conjugate gradients lose track of the residual that they began with
 
 
-class Solution(NamedTuple):
+@dataclass(frozen=True)
+class Solution:
     r"""What `solve` has found.
 
     Attributes:

@@ -1,7 +1,7 @@
 """A metric of ensembles of every size, made from the members of one run, and how sure it is."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import jax
 import numpy as np
@@ -12,7 +12,8 @@ from eqbook._checks import check_finite, check_int
 Metric = Callable[[Array], Array]
 
 
-class BootstrapDraws(NamedTuple):
+@dataclass(frozen=True)
+class BootstrapDraws:
     """Resampled values, `[resamples]` each, drawn together: their differences are paired.
 
     Attributes:

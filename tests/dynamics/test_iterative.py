@@ -69,7 +69,9 @@ def test_rows_from_a_function_equal_those_of_the_matrix():
     matrix = RowMatrix(rows, n=50)
     assert calls == [slice(0, 50)]
     np.testing.assert_array_equal(matrix.array, ntk)
-    np.testing.assert_array_equal(solve(matrix, y, diag_reg=0.1)[0], solve(RowMatrix(ntk), y, diag_reg=0.1)[0])
+    np.testing.assert_array_equal(
+        solve(matrix, y, diag_reg=0.1).weights, solve(RowMatrix(ntk), y, diag_reg=0.1).weights
+    )
 
 
 @pytest.mark.parametrize("t", [0.0, 1.0, 30.0])
