@@ -5,6 +5,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.eqbook-ready
 PORT ?= 8000
+# Processes that run the tests; each file's tests stay in one. Chapters run one after the other: each uses all cores.
+TEST_PROCESSES ?= 2
 
 .PHONY: help book test check-pages serve lint lock clean distclean
 
@@ -36,7 +38,7 @@ book: $(READY)
 # Both run, also when the first fails; the chapters' outputs go to the cache that `make book` reads.
 test: $(READY)
 	@status=0; \
-	$(BIN)/python -m pytest tests --ignore=tests/book/pages || status=1; \
+	$(BIN)/python -m pytest tests --ignore=tests/book/pages -n $(TEST_PROCESSES) --dist loadfile || status=1; \
 	$(BIN)/python -m pytest --nbmake book/ || status=1; \
 	exit $$status
 
