@@ -23,7 +23,7 @@ FLAGS = (
     "--hide-scrollbars",
     "--window-size=1400,1000",
     # A page that needs the network shall fail here too, not only where there is none.
-    "--host-resolver-rules=MAP * ~NOTFOUND",
+    "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
     "--remote-debugging-pipe",
 )
 TIMEOUT = 60.0

@@ -146,6 +146,17 @@ def remote_in_css(css: str) -> list[str]:
     return [a for a in ("".join(pair).strip() for pair in addresses) if _is_remote(a)]
 
 
+def inline_code(dom: BeautifulSoup) -> list[str]:
+    """The page holds no script and no handler itself; only files do, which a strict policy allows."""
+    scripts = [s for s in dom.find_all("script") if s.get("type", "module") in ("", "text/javascript", "module")]
+    found = [f"inline script: {_short(s)}" for s in scripts if not s.get("src") and s.text.strip()]
+    for element in dom.find_all(True):
+        found += [f"inline handler: {name}={code}" for name, code in element.attrs.items() if name.startswith("on")]
+        if str(element.get("href", "")).strip().startswith("javascript:"):
+            found.append(f"inline handler: href={element['href']}")
+    return found
+
+
 def links(page: Path, html: Path, ids: dict[Path, set[str]]) -> list[str]:
     """Every internal link, image and file exists; so does the place on the page that a link names.
 
@@ -204,6 +215,17 @@ def open_page(browser: Browser, page: Path, query: str = "") -> tuple[BeautifulS
     events = browser.open(file_url(page) + query)
     asked = [e["params"]["request"]["url"] for e in events if e.get("method") == "Network.requestWillBeSent"]
     return BeautifulSoup(browser.dom(), "html.parser"), [url for url in asked if _is_remote(url)]
+
+
+def open_under_policy(browser: Browser, address: str) -> tuple[BeautifulSoup, list[str]]:
+    """Open a page of a server that sends a policy; return its DOM and what the browser refused because of it."""
+    listen = "addEventListener('securitypolicyviolation', e => (window.refused ??= []).push(e.violatedDirective))"
+    script = browser.command("Page.addScriptToEvaluateOnNewDocument", source=listen)
+    browser.open(address)
+    # The events are tasks of their own, behind the load.
+    refused = browser.evaluate("new Promise(done => setTimeout(() => done(window.refused ?? []), 100))")
+    browser.command("Page.removeScriptToEvaluateOnNewDocument", identifier=script["identifier"])
+    return BeautifulSoup(browser.dom(), "html.parser"), refused
 
 
 def _is_remote(address: str) -> bool:

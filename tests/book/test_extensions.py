@@ -4,6 +4,7 @@ import code_links
 import pytest
 import status_words
 from docstring_math import process_signature, to_rest
+from inline_scripts import move_scripts
 from plain_markdown import to_plain
 
 
@@ -64,3 +65,22 @@ def test_status_marks_become_words():
     document = nodes.container("", *cells)
     status_words.replace_emoji(None, document, "page")
     assert [cell.astext() for cell in document.children] == ["passed", "failed", "a ✅ in a sentence"]
+
+
+def test_inline_scripts_become_files_and_handlers_data(tmp_path):
+    page = (
+        '<script>let a = "1";</script><script src="b.js"></script><script type="application/json">{}</script>'
+        '<script data-x="1">let a = "1";</script><script>const THEBE_JS_URL = "https://elsewhere"</script>'
+        '<button title="t" onclick="window.print()">p</button><pre>&lt;script&gt;c&lt;/script&gt;</pre>'
+    )
+    moved = move_scripts(page, "../", tmp_path)
+    (file,) = tmp_path.iterdir()
+    assert file.read_text() == 'let a = "1";\n'
+    address = f'src="../_static/inline/{file.name}"'
+    assert moved.split("\n") == [
+        f"<script {address}></script>",
+        '<script src="b.js"></script><script type="application/json">{}</script>'
+        f'<script data-x="1" {address}></script>',
+        '<button title="t" data-click="window.print">p</button><pre>&lt;script&gt;c&lt;/script&gt;</pre>',
+    ]
+    assert move_scripts(moved, "../", tmp_path) == moved

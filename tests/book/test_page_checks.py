@@ -6,7 +6,18 @@ from pathlib import Path
 import pytest
 import yaml
 from bs4 import BeautifulSoup
-from page_checks import figures, layout, links, mathematics, open_page, remote, remote_in_css
+from page_checks import (
+    figures,
+    inline_code,
+    layout,
+    links,
+    mathematics,
+    open_page,
+    open_under_policy,
+    remote,
+    remote_in_css,
+)
+from served import serve
 
 ROOT = Path(__file__).resolve().parents[2]
 MATHJAX = (ROOT / "book" / "vendor" / "mathjax" / "tex-svg-full.js").as_uri()
@@ -143,3 +154,28 @@ def test_wide_formulas_and_pages_are_found(show, browser):
     assert len(layout(browser)) == 1 and "a formula is" in layout(browser)[0]
     show('<div style="width: 800px">wide</div>')
     assert len(layout(browser)) == 1 and "screen of 420" in layout(browser)[0]
+
+
+@pytest.mark.parametrize(
+    "element",
+    [
+        "<script>document.title = 'changed'</script>",
+        "<img src='missing.png' onerror=\"document.title = 'changed'\">",
+        "<script src='eval.js'></script>",
+    ],
+    ids=["script", "handler", "eval"],
+)
+def test_what_a_strict_policy_forbids_is_found(tmp_path, browser, element):
+    (tmp_path / "eval.js").write_text("eval(\"document.title = 'changed'\")")
+    (tmp_path / "page.html").write_text(f"<html><head><title>kept</title></head><body>{element}</body></html>")
+    with serve(tmp_path) as address:
+        dom, refused = open_under_policy(browser, f"{address}/page.html")
+    assert len(refused) == 1 and dom.title.text == "kept"
+    assert inline_code(BeautifulSoup(element, "html.parser")) != [] or "eval.js" in element
+
+
+def test_files_and_data_are_no_inline_code():
+    page = (
+        '<script src="a.js"></script><script type="application/json">{}</script><a href="b.html" data-click="x">b</a>'
+    )
+    assert inline_code(BeautifulSoup(page, "html.parser")) == []

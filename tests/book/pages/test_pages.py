@@ -12,7 +12,19 @@ import pytest
 import yaml
 from bs4 import BeautifulSoup
 from chapters import is_chapter
-from page_checks import figures, layout, links, mathematics, open_page, remote, remote_in_css, sliders
+from page_checks import (
+    figures,
+    inline_code,
+    layout,
+    links,
+    mathematics,
+    open_page,
+    open_under_policy,
+    remote,
+    remote_in_css,
+    sliders,
+)
+from served import serve
 
 ROOT = Path(__file__).resolve().parents[3]
 HTML = ROOT / "_build" / "html"
@@ -39,6 +51,12 @@ def built():
 
 
 @pytest.fixture(scope="module")
+def address():
+    with serve(HTML) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
 def ids():
     return {}
 
@@ -51,6 +69,16 @@ def test_page_is_typeset_offline_and_legible(name, browser):
     assert asked == [], "the page asked the network for these"
     assert figures(dom, browser) == []
     assert layout(browser) == []
+    assert sliders(browser) == []
+
+
+@pytest.mark.parametrize("name", documents())
+def test_page_works_under_a_strict_content_security_policy(name, browser, address):
+    source = BeautifulSoup((HTML / f"{name}.html").read_text(encoding="utf8"), "html.parser")
+    assert inline_code(source) == []
+    dom, refused = open_under_policy(browser, f"{address}/{name}.html")
+    assert refused == []
+    assert mathematics(dom) == []
     assert sliders(browser) == []
 
 
