@@ -7,6 +7,19 @@ import jax.numpy as jnp
 import numpy as np
 
 
+def check_rectangular(name: str, value: Any) -> None:
+    """Raise if nested lists do not make an array, which NumPy and JAX say without naming the argument.
+
+    Raises:
+        ValueError: naming the argument.
+    """
+    if isinstance(value, list | tuple):
+        try:
+            np.shape(value)
+        except ValueError:
+            raise ValueError(f"`{name}`: expected an array, got lists that differ in length; pad them.") from None
+
+
 def check_finite(name: str, value: Any) -> None:
     """Raise if an array holds NaN or infinity. Abstract values (inside `jit`) pass: they cannot be looked at.
 
@@ -15,6 +28,7 @@ def check_finite(name: str, value: Any) -> None:
     """
     if isinstance(value, jax.core.Tracer):
         return
+    check_rectangular(name, value)
     array = np.asarray(value)
     # jnp, not np: bfloat16 is no number to NumPy.
     if not (jnp.issubdtype(array.dtype, jnp.floating) or jnp.issubdtype(array.dtype, jnp.integer)):
@@ -34,6 +48,7 @@ def check_ndim(name: str, value: Any, ndim: int, axes: str) -> None:
     Raises:
         ValueError: naming the argument, the axes expected and the shape got.
     """
+    check_rectangular(name, value)
     if np.ndim(value) != ndim:
         raise ValueError(f"`{name}`: expected {ndim} axes [{axes}], got shape {np.shape(value)}; reshape it.")
 
@@ -44,6 +59,7 @@ def check_batch(name: str, x: Any) -> None:
     Raises:
         ValueError: for a missing batch axis, an empty batch, or entries that are not finite.
     """
+    check_rectangular(name, x)
     if np.ndim(x) < 2:
         raise ValueError(
             f"`{name}`: expected a batch [n, ...features], got shape {np.shape(x)}; "
@@ -81,3 +97,31 @@ def check_int(name: str, value: Any, minimum: int) -> int:
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
         raise ValueError(f"`{name}`: expected an integer of at least {minimum}, got {value!r}.")
     return int(value)
+
+
+def check_key(name: str, key: Any) -> None:
+    """Raise unless `key` is one random key; `jax.random.PRNGKey` makes an older kind, which JAX takes as well.
+
+    Raises:
+        ValueError: naming the argument.
+    """
+    if isinstance(key, jax.Array):
+        new = jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == ()
+        if new or (key.dtype == jnp.uint32 and key.shape == (2,)):
+            return
+    raise ValueError(f"`{name}`: expected one random key, got {key!r}; make one with `jax.random.key(0)`.")
+
+
+def check_number(name: str, value: Any, positive: bool = False) -> float:
+    """Return `value` as a float if it is one finite number that is not negative, or not 0 either if `positive`.
+
+    Raises:
+        ValueError: naming the argument.
+    """
+    try:
+        number = float(value) if np.ndim(value) == 0 and not isinstance(value, str | bytes | bool) else np.nan
+    except (TypeError, ValueError):
+        number = np.nan
+    if not np.isfinite(number) or number < 0 or (positive and number == 0):
+        raise ValueError(f"`{name}`: expected a {'positive number' if positive else 'number >= 0'}, got {value!r}.")
+    return number

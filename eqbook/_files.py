@@ -1,9 +1,14 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and say themselves whether they are what was written."""
 
+import contextlib
+import hashlib
+import json
+import logging
 import os
 import tempfile
+from functools import cache
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 try:
     import fcntl
@@ -11,21 +16,83 @@ except ImportError:  # not on Windows
     fcntl = None
 
 WRITING = ".writing-"  # what the name of an unfinished file begins with
+DIGEST = "sha256"
 
 
 def write_whole(path: Path, content: bytes) -> None:
     """Under another name first: a reader finds the whole file or none, and an older one stays until it is replaced."""
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=WRITING)
+    file, temporary = _unfinished(path.parent)
     try:
-        with os.fdopen(handle, "wb") as file:
+        with file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        os.chmod(temporary, 0o644)  # temporary files are private; results are not
-        os.replace(temporary, path)
+            os.chmod(temporary, 0o644)  # temporary files are private; results are not
+            if fcntl is not None:  # while it is locked: nobody takes it for one that was left over
+                os.replace(temporary, path)
+        if fcntl is None:  # Windows renames no open file
+            os.replace(temporary, path)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+@cache
+def report(text: str) -> None:
+    """Say, once, what was found wrong and is put right: on stderr, unless the program has set up logging otherwise."""
+    logging.getLogger("eqbook").warning(text)
+
+
+def not_written(path: Path, error: OSError) -> ValueError:
+    """What to say when a file of a store could not be written."""
+    return ValueError(
+        f"`store`: {path.name} cannot be written to {path.parent} ({error.strerror or error}); free space, or make the "
+        "folder writable, and call again: the run goes on from what is there."
+    )
+
+
+def remove_left_over(folder: Path) -> None:
+    """Delete the unfinished files of processes that are gone, and none that a process is writing."""
+    for path in folder.glob(f"{WRITING}*"):
+        with contextlib.suppress(OSError):
+            if fcntl is None:
+                path.unlink()  # Windows refuses it for an open file
+                continue
+            with open(path, "r+b") as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                path.unlink()
+
+
+def _unfinished(folder: Path) -> tuple[IO[bytes], str]:
+    """A new file, locked as long as it is open, and its name."""
+    while True:
+        handle, name = tempfile.mkstemp(dir=folder, prefix=WRITING)
+        file = os.fdopen(handle, "wb")
+        if fcntl is None:
+            return file, name
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        if os.path.exists(name):  # else it was taken for one left over, before it was locked
+            return file, name
+        file.close()
+
+
+def sealed(content: dict[str, Any]) -> dict[str, Any]:
+    """A dictionary as JSON gives it back, with the SHA-256 of its content."""
+    content = json.loads(json.dumps(content, default=int))  # integers of NumPy too
+    return {**content, DIGEST: _digest(content)}
+
+
+def is_sealed(content: Any) -> bool:
+    """Whether a dictionary, read from JSON, is what was sealed."""
+    if not isinstance(content, dict):
+        return False
+    rest = {name: value for name, value in content.items() if name != DIGEST}
+    return content.get(DIGEST) == _digest(rest)
+
+
+def _digest(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 def in_use(folder: Path) -> IO | None:

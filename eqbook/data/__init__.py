@@ -13,6 +13,8 @@ missing is downloaded: from the official place, from a mirror, or from a Debian,
 same data. Nothing is used before its digest was checked, a download that breaks off resumes, and when no route works
 one error says which files to put where.
 
+`ImageFolder` reads a folder of your own with one folder of pictures for each class, as ImageNet is kept, in batches.
+
 `ising_configurations`, `cross_product` and `smooth_random_fields` draw data from a random key. `sphere_signals` turns
 molecules into signals on spheres.
 """
@@ -26,6 +28,7 @@ from eqbook.data.errors import UnreachableError as UnreachableError
 from eqbook.data.fetch import fetch_fashion_mnist as fetch_fashion_mnist
 from eqbook.data.fetch import fetch_mnist as fetch_mnist
 from eqbook.data.fields import smooth_random_fields as smooth_random_fields
+from eqbook.data.image_folder import ImageFolder as ImageFolder
 from eqbook.data.images import ImageSet as ImageSet
 from eqbook.data.images import to_unit as to_unit
 from eqbook.data.ising import CRITICAL_TEMPERATURE as CRITICAL_TEMPERATURE
@@ -58,6 +61,7 @@ __all__ = [
     "AlteredFileError",
     "DataDirectoryError",
     "DataError",
+    "ImageFolder",
     "ImageSet",
     "Molecules",
     "UnreachableError",

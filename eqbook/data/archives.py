@@ -16,6 +16,9 @@ from typing import IO
 
 from eqbook.data.errors import AlteredFileError
 
+MOST_MEMBERS = 200_000  # of an archive of which one member is wanted, and folders in any; QM9 has 133,885 files
+MOST_HEADER = 2**16  # bytes of an extended header: a name and a few attributes
+
 _DAMAGE = (
     tarfile.TarError,
     zipfile.BadZipFile,
@@ -38,13 +41,13 @@ def read_member(archive: Path, member: str, limit: int) -> bytes:
 
     Raises:
         AlteredFileError: if the member is missing, is not a regular file or is too long, or the archive is
-        damaged.
+        damaged, or has a header or a number of members that no honest one has.
     """
     if zipfile.is_zipfile(archive):
         with open_zip(archive) as files:
             return files.read(member, limit)
-    with _damage_named(archive, "a tar archive"), tarfile.open(archive) as tar:
-        for info in tar:
+    with _damage_named(archive, "a tar archive"), tarfile.open(archive, tarinfo=_BoundedInfo) as tar:
+        for info in _members(archive, tar, MOST_MEMBERS):
             if info.name.removeprefix("./") == member:
                 return _read_tar(tar, info, archive, limit)
     raise AlteredFileError(f"`{archive.name}`: expected a member {member!r}, got an archive without it.")
@@ -62,15 +65,10 @@ def tar_members(archive: Path, limit: int, count: int) -> Iterator[tuple[str, by
         AlteredFileError: for a link or device, a name that leads out of the archive, a member that is too long, too
         many members, or a damaged archive.
     """
-    with _damage_named(archive, "a tar archive"), tarfile.open(archive) as tar:
-        number = 0
-        while (info := tar.next()) is not None:
-            tar.members = []  # tarfile would remember all of them
+    with _damage_named(archive, "a tar archive"), tarfile.open(archive, tarinfo=_BoundedInfo) as tar:
+        for info in _members(archive, tar, count):
             if info.isdir():
                 continue
-            number += 1
-            if number > count:
-                raise AlteredFileError(f"`{archive.name}`: expected at most {count} members, got more.")
             _check_name(archive, info.name)
             yield info.name.removeprefix("./"), _read_tar(tar, info, archive, limit)
 
@@ -125,6 +123,37 @@ def open_zip(archive: Path) -> Iterator[ZipMembers]:
         with _damage_named(archive, "a zip archive"):
             opened = stack.enter_context(zipfile.ZipFile(archive))
         yield ZipMembers(archive, opened)
+
+
+class _BoundedInfo(tarfile.TarInfo):
+    """A header of a tar archive that takes little memory.
+
+    The standard library reads extended headers (long names, and what PAX adds) and maps of sparse files whole, however
+    long they say they are; packed, a few kilobytes hold a gigabyte of them.
+    """
+
+    def _proc_member(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
+        if self.type not in (*tarfile.REGULAR_TYPES, tarfile.DIRTYPE) and self.size > MOST_HEADER:
+            raise tarfile.ReadError(f"a header of {self.size} bytes, more than {MOST_HEADER}")
+        if self.type == tarfile.GNUTYPE_SPARSE:
+            raise tarfile.ReadError("a sparse file")
+        return super()._proc_member(tar)
+
+    def _proc_gnusparse_00(self, *_: object) -> None:
+        raise tarfile.ReadError("a sparse file")
+
+    _proc_gnusparse_01 = _proc_gnusparse_10 = _proc_gnusparse_00
+
+
+def _members(archive: Path, tar: tarfile.TarFile, count: int) -> Iterator[tarfile.TarInfo]:
+    """The headers one by one, folders included, which do not count."""
+    files = folders = 0
+    while (info := tar.next()) is not None:
+        tar.members = []  # tarfile would remember all of them
+        files, folders = files + (not info.isdir()), folders + info.isdir()
+        if files > count or folders > MOST_MEMBERS:
+            raise AlteredFileError(f"`{archive.name}`: expected at most {count} members, got more.")
+        yield info
 
 
 def _read_tar(tar: tarfile.TarFile, info: tarfile.TarInfo, archive: Path, limit: int) -> bytes:

@@ -7,7 +7,7 @@ from typing import Any
 import requests
 from tqdm import tqdm
 
-from eqbook.data.errors import RouteError
+from eqbook.data.errors import AlteredFileError, RouteError
 from eqbook.data.registry import DataFile
 from eqbook.data.verify import read_verified, verify
 
@@ -19,8 +19,9 @@ class ResumableDownload:
     """A pooch downloader for one file.
 
     Bytes go to `part`, which stays after an interruption, so that the next attempt asks only for the rest.
-    Once all bytes are there `part` is checked, becomes the file that pooch named (unpacked, if it is served packed),
-    and is deleted if it was not good.
+    Once all bytes are there `part` is checked and given to pooch under the name that it chose (unpacked, if it is
+    served packed). It is deleted if it was not good, else by the caller when the file is in its place: pooch computes a
+    digest once more, which takes a minute for 12 GB, and a process may be killed meanwhile.
 
     Args:
         file: what is expected.
@@ -38,10 +39,21 @@ class ResumableDownload:
                 Path(output_file).write_bytes(read_verified(self.part, self.file))
             else:
                 verify(self.part, self.file)
-                os.replace(self.part, output_file)  # not copied: it may have 12 GB
-        finally:
+                _second_name(self.part, Path(output_file))
+        except AlteredFileError:
             self.part.unlink(missing_ok=True)
+            raise
+        finally:
             self.part.with_name(f"{self.part.name}.checked").unlink(missing_ok=True)
+
+
+def _second_name(path: Path, other: Path) -> None:
+    """Not a copy: the file may have 12 GB."""
+    other.unlink(missing_ok=True)
+    try:
+        os.link(path, other)
+    except OSError:  # a file system without hard links
+        os.replace(path, other)
 
 
 def receive(url: str, part: Path, limit: int, progress: bool) -> None:

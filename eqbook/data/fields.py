@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from eqbook._checks import check_int
+from eqbook._checks import check_int, check_number
 
 
 def smooth_random_fields(
@@ -44,9 +44,8 @@ def smooth_random_fields(
         raise ValueError(f"`shape`: expected (height, width, channels), got {shape!r}.")
     height, width, channels = (check_int("shape", size, 1) for size in shape)
     check_int("n", n, 1)
-    if not np.isfinite(correlation_length) or correlation_length <= 0:
-        raise ValueError(f"`correlation_length`: expected a positive number of pixels, got {correlation_length!r}.")
-    if wavelength is not None and not 2 <= wavelength < np.inf:
+    check_number("correlation_length", correlation_length, positive=True)
+    if wavelength is not None and (isinstance(wavelength, str) or not 2 <= wavelength < np.inf):
         raise ValueError(f"`wavelength`: expected a number of pixels, at least 2, or None, got {wavelength!r}.")
     noise = jax.random.normal(key, (n, height, width, channels), jnp.float32)
     amplitude = jnp.asarray(_amplitude(height, width, correlation_length, wavelength), jnp.float32)

@@ -73,6 +73,7 @@ def to_unit(images: np.ndarray) -> Float32[np.ndarray, "..."]:
     Raises:
         ValueError: if `images` is not uint8 (it was scaled already, perhaps).
     """
-    if images.dtype != np.uint8:
-        raise ValueError(f"`images`: expected uint8 in 0..255, got {images.dtype}; scale images only once.")
+    if getattr(images, "dtype", None) != np.uint8:
+        got = getattr(images, "dtype", type(images).__name__)
+        raise ValueError(f"`images`: expected uint8 in 0..255, got {got}; scale images only once.")
     return images.astype(np.float32) / np.float32(255)

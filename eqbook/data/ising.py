@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key, Shaped
 
-from eqbook._checks import check_int
+from eqbook._checks import check_int, check_number
 
 CRITICAL_TEMPERATURE = 2 / float(np.log1p(np.sqrt(2)))  # of the infinite lattice: 2.269
 
@@ -61,8 +61,7 @@ def ising_configurations(
         https://doi.org/10.1103/PhysRevLett.58.86
     """
     n, side = check_int("n", n, 1), check_int("side", side, 2)
-    if not np.isfinite(temperature) or temperature <= 0:
-        raise ValueError(f"`temperature`: expected a positive number, got {temperature!r}.")
+    check_number("temperature", temperature, positive=True)
     if algorithm not in ("cluster", "metropolis"):
         raise ValueError(f"`algorithm`: expected 'cluster' or 'metropolis', got {algorithm!r}.")
     if algorithm == "metropolis" and side % 2:

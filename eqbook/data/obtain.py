@@ -1,9 +1,11 @@
 """The files of a data set: from this machine if they are there, else from the first route that leads to them."""
 
+import contextlib
 import os
 import sys
 from pathlib import Path
 
+from eqbook._files import report
 from eqbook.data.errors import AlteredFileError, RouteError, UnreachableError
 from eqbook.data.instructions import how_to_place
 from eqbook.data.registry import DataFile, DataSet, Edition
@@ -33,6 +35,7 @@ def obtain(
     """
     folder = data_directory(data_dir) / data_set.name
     found, failures = _look(data_set, folder)
+    _remove_parts(found, folder)
     if complete := _complete(found):
         return complete
     make_writable(folder)
@@ -45,6 +48,15 @@ def obtain(
                 return complete
     missing = {edition: [file for file in edition.files if file.name not in found[edition]] for edition in found}
     raise UnreachableError(how_to_place(data_set, folder, missing, failures, data_set.name in SAMPLES))
+
+
+def _remove_parts(found: dict[Edition, Paths], folder: Path) -> None:
+    """Delete the part of a file that is in its place: a process was killed between its last two steps."""
+    for edition, paths in found.items():
+        for file in edition.files:
+            if paths.get(file.name) == folder / file.name:
+                with contextlib.suppress(OSError):  # the folder may be one to read from only
+                    part_path(folder, file).unlink(missing_ok=True)
 
 
 def _complete(found: dict[Edition, Paths]) -> tuple[Edition, Paths] | None:
@@ -78,6 +90,7 @@ def _look_for(edition: Edition, folder: Path, failures: list[str]) -> Paths:
                 verify(path, file)
                 paths[file.name] = path
             except AlteredFileError as error:
+                report(f"found on this machine and not used: {error}")
                 failures.append(str(error))
     return paths
 

@@ -32,7 +32,7 @@ def load_sample(name: str) -> ImageSet | Molecules:
         ValueError: for another name.
         AlteredFileError: if a file of the installed package was altered.
     """
-    if name not in SAMPLES:
+    if not isinstance(name, str) or name not in SAMPLES:
         raise ValueError(f"`name`: expected one of {', '.join(map(repr, SAMPLES))}, got {name!r}.")
     if name == "histology":
         return stained_patches(sample_image())

@@ -34,6 +34,8 @@ def data_directory(data_dir: str | os.PathLike[str] | None = None) -> Path:
         named, source = os.environ.get(VARIABLE) or None, VARIABLE  # set but empty counts as not set
     if named is None:
         return Path(pooch.os_cache("eqbook"))
+    if not isinstance(named, str | os.PathLike):
+        raise DataDirectoryError(f"`data_dir`: expected the path of a directory, got {named!r}.")
     path = os.path.expanduser(named)
     if os.path.isdir(path):
         return Path(path)
@@ -64,7 +66,8 @@ def make_writable(folder: Path) -> None:
 def remove_leftovers(folder: Path) -> None:
     """Delete the temporary files of a process that was killed. Call it with the folder locked."""
     for path in folder.iterdir():
-        if re.fullmatch(r"tmp[a-z0-9_]{8}", path.name):  # the names that Python's tempfile makes
+        # The names that Python's tempfile makes, and those of notes that a digest was checked.
+        if re.fullmatch(r"tmp[a-z0-9_]{8}|.+\.checked\.\d+", path.name):
             path.unlink()
 
 

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from eqbook._checks import check_int
+from eqbook._checks import check_int, check_number
 
 
 def cross_product(key: Key[Array, ""], n: int, scale: float = 1.0) -> tuple[Float[Array, "n 6"], Float[Array, "n 3"]]:
@@ -26,9 +26,8 @@ def cross_product(key: Key[Array, ""], n: int, scale: float = 1.0) -> tuple[Floa
     Raises:
         ValueError: if `n` or `scale` is not positive.
     """
-    if not np.isfinite(scale) or scale <= 0:
-        raise ValueError(f"`scale`: expected a positive number, got {scale!r}.")
-    inputs = float(scale) * jax.random.normal(key, (check_int("n", n, 1), 6), jnp.float32)
+    scale = check_number("scale", scale, positive=True)
+    inputs = scale * jax.random.normal(key, (check_int("n", n, 1), 6), jnp.float32)
     return inputs, jnp.cross(inputs[:, :3], inputs[:, 3:])
 
 

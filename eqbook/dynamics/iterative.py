@@ -10,8 +10,8 @@ import numpy as np
 from jax.sharding import NamedSharding
 from jaxtyping import Array, Float
 
-from eqbook._checks import check_finite, check_int
-from eqbook.dynamics.rows import RowMatrix
+from eqbook._checks import check_finite, check_int, check_number, check_rectangular
+from eqbook.dynamics.rows import RowMatrix, check_row_matrix
 
 ROUNDS = 4  # of refinement: conjugate gradients lose track of the residual that they began with
 
@@ -61,14 +61,14 @@ def solve(
         Numerical Mathematics 62, 2012.
         Gardner, Pleiss, Bindel, Weinberger, Wilson, "GPyTorch", 2018, https://arxiv.org/abs/1809.11165 (section 4).
     """
+    check_row_matrix(matrix)
+    check_rectangular("y", y)
     if np.ndim(y) != 2 or np.shape(y)[0] != matrix.n:
         raise ValueError(f"`y`: expected targets [n, k] with n = {matrix.n}, got shape {np.shape(y)}.")
     check_finite("y", y)
     check_int("rank", rank, 0)
     check_int("steps", steps, 1)
-    for name, value in (("diag_reg", diag_reg), ("tolerance", tolerance)):
-        if not 0 <= value < float("inf"):
-            raise ValueError(f"`{name}`: expected a number >= 0, got {value!r}.")
+    diag_reg, tolerance = check_number("diag_reg", diag_reg), check_number("tolerance", tolerance)
     program = _program(matrix.n, min(rank, matrix.n), steps, matrix.everywhere())
     dtype = matrix.array.dtype
     weights, residuals = program(matrix.array, matrix.pad(y), dtype.type(diag_reg), dtype.type(tolerance))

@@ -9,9 +9,10 @@ import numpy as np
 from jax.sharding import NamedSharding
 from jaxtyping import Array, Float
 
-from eqbook._checks import check_finite, check_int
-from eqbook.dynamics.rows import RowMatrix
-from eqbook.dynamics.schedule import GradientFlow, Schedule
+from eqbook._checks import check_finite, check_int, check_number, check_rectangular
+from eqbook.dynamics.rounding import check_resolved
+from eqbook.dynamics.rows import RowMatrix, check_row_matrix
+from eqbook.dynamics.schedule import GradientFlow, Schedule, as_time
 
 
 def learned_targets(
@@ -38,20 +39,26 @@ def learned_targets(
         tolerance: largest relative change of the result by the last tenth of the steps.
 
     Raises:
-        ValueError: if the targets do not fit, or `t` is no finite training time.
+        ValueError: if the targets do not fit, `t` is no finite training time, training diverges, or rounding would
+            decide the result (as for `eqbook.EnsembleLaw`).
         ArithmeticError: if the result still changes by more than `tolerance`.
 
     References:
         Saad, "Analysis of some Krylov subspace approximations to the matrix exponential operator", SIAM Journal on
         Numerical Analysis 29, 1992.
     """
+    check_row_matrix(matrix)
+    check_rectangular("y", y)
     if np.ndim(y) != 2 or np.shape(y)[0] != matrix.n:
         raise ValueError(f"`y`: expected targets [n, k] with n = {matrix.n}, got shape {np.shape(y)}.")
     check_finite("y", y)
-    steps = min(check_int("steps", steps, 2), matrix.n)
+    steps, tolerance = min(check_int("steps", steps, 2), matrix.n), check_number("tolerance", tolerance)
     schedule = GradientFlow() if schedule is None else schedule
-    if not isinstance(schedule, Schedule) or np.ndim(t) != 0 or not np.isfinite(t):
-        raise ValueError(f"`t`: expected a finite training time for {schedule!r}, got {t!r}; for inf use `solve`.")
+    if not isinstance(schedule, Schedule):
+        raise ValueError(f"`schedule`: expected GradientFlow(...) or GradientDescent(...), got {schedule!r}.")
+    t = as_time(t)
+    if not np.isfinite(t):
+        raise ValueError(f"`t`: expected a finite training time, got {t!r}; for inf use `solve`.")
     spaces, combine = _programs(steps, matrix.everywhere())
     bases, ritz, first = spaces(matrix.array, matrix.pad(y))
     ritz = np.asarray(ritz.addressable_data(0))  # [k, steps, steps]: the tridiagonal matrices
@@ -113,6 +120,8 @@ def _function(t: np.ndarray, schedule: Schedule, time: float, size: int) -> np.n
     values, vectors = np.linalg.eigh(t[:size, :size].astype(np.float64))
     # A Gram matrix has no negative eigenvalue: one that is computed is rounding.
     learned = np.asarray(schedule.learned(jnp.asarray(np.maximum(values, 0)), time))
+    # The rounding is that of the products with the matrix, in its dtype.
+    check_resolved(values.astype(t.dtype), (learned * vectors[0])[:, None], vectors[0][:, None], time)
     found = np.zeros(len(t))
     found[:size] = vectors @ (learned * vectors[0])
     return found

@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from eqbook._checks import as_float, check_finite
-from eqbook.dynamics.schedule import GradientFlow, Schedule
+from eqbook._checks import as_float, check_finite, check_number, check_rectangular
+from eqbook.dynamics.rounding import check_resolved, rounding_floor
+from eqbook.dynamics.schedule import GradientFlow, Schedule, as_time
 from eqbook.grams import Gram
 
 
@@ -36,6 +37,10 @@ class EnsembleLaw:
 
     $\Theta$ is diagonalised once, when the object is made; every time and every schedule then costs products only.
 
+    Computed eigenvalues are off by about $n \epsilon \lambda_{max}$, and a matrix with negative ones by their size:
+    modes below that floor are rounding. A result that they would decide is refused: always at $t = \infty$, and at a
+    finite time once $\|H_t Y\|$ times the floor, restricted to them, exceeds $\|Y\|$.
+
     Args:
         ntk: $\Theta(X, X)$, `[n, n]`.
         nngp: $K(X, X)$, `[n, n]`; needed for covariances only.
@@ -58,6 +63,7 @@ class EnsembleLaw:
         diag_reg: float = 0.0,
     ) -> None:
         ntk = _square("ntk", ntk)
+        check_rectangular("y", y)
         if y is None or np.ndim(y) != 2 or np.shape(y)[0] != ntk.shape[0]:
             got = None if y is None else np.shape(y)
             raise ValueError(f"`y`: expected targets [n, k] with n = {ntk.shape[0]} as in `ntk`, got shape {got}.")
@@ -67,9 +73,7 @@ class EnsembleLaw:
             nngp = _square("nngp", nngp)
             if nngp.shape != ntk.shape:
                 raise ValueError(f"`nngp`: expected shape {ntk.shape} as `ntk`, got {nngp.shape}.")
-        if np.ndim(diag_reg) != 0 or not 0 <= diag_reg < float("inf"):
-            raise ValueError(f"`diag_reg`: expected a number >= 0, got {diag_reg!r}.")
-        ridge = diag_reg * jnp.mean(jnp.diag(ntk))
+        ridge = check_number("diag_reg", diag_reg) * jnp.mean(jnp.diag(ntk))
         self.eigenvalues, self._vectors = jnp.linalg.eigh(ntk + ridge * jnp.eye(len(ntk), dtype=ntk.dtype))
         self._ntk, self._nngp, self._y = ntk, nngp, y
 
@@ -84,11 +88,14 @@ class EnsembleLaw:
             schedule: how the networks are trained; `GradientFlow(1.0)` if not given.
 
         Raises:
-            ValueError: if a shape does not fit, `t` is no training time, or the Gram matrix is singular at `t = inf`.
+            ValueError: if a shape does not fit, `t` is no training time, the Gram matrix is singular at `t = inf`,
+                training diverges, or rounding would decide the result.
         """
-        rows = self._rows("ntk_test_train", ntk_test_train)
+        rows, learned = self._rows("ntk_test_train", ntk_test_train), self._learned(t, schedule)
         with jax.default_matmul_precision("highest"):
-            return (rows @ self._vectors) * self._learned(t, schedule) @ (self._vectors.T @ self._y)
+            targets = self._vectors.T @ self._y
+            check_resolved(self.eigenvalues, learned[:, None] * targets, targets, t)
+            return (rows @ self._vectors) * learned @ targets
 
     def train_mean(self, t: float, schedule: Schedule | None = None) -> Float[Array, "n k"]:
         """The mean on the training inputs; see `mean`."""
@@ -114,6 +121,9 @@ class EnsembleLaw:
         """
         if self._nngp is None:
             raise ValueError("`nngp`: expected the training Gram matrix K(X, X), got None; EnsembleLaw(..., nngp=...).")
+        if not isinstance(test_train, Gram):
+            got = type(test_train).__name__
+            raise ValueError(f"`test_train`: expected the Gram of eq.gram(net, x, x_train), got {got}.")
         theta = self._rows("test_train.ntk", test_train.ntk)
         k_rows = self._rows("test_train.nngp", test_train.nngp)
         if k_rows.shape != theta.shape:
@@ -125,19 +135,21 @@ class EnsembleLaw:
             )
         check_finite("nngp_test_test", nngp_test_test)
         # In the eigenbasis of Theta, A = Theta(x, X) H_t is a scaling of columns.
+        learned = self._learned(t, schedule)
         with jax.default_matmul_precision("highest"):
-            a = (theta @ self._vectors) * self._learned(t, schedule)
-            cross = a @ (k_rows @ self._vectors).T
-            k_train = self._vectors.T @ self._nngp @ self._vectors
-            return as_float(nngp_test_test) + a @ k_train @ a.T - cross - cross.T
+            a = (theta @ self._vectors) * learned
+            k_rows = k_rows @ self._vectors
+            cross = a @ k_rows.T
+            a_k = a @ (self._vectors.T @ self._nngp @ self._vectors)
+            # Sigma changes by 2 dA (K A^T - K(X, x)) with A: what the mean is for targets K(X, x) - K A^T.
+            check_resolved(self.eigenvalues, learned[:, None] * (a_k - k_rows).T, k_rows.T, t)
+            return as_float(nngp_test_test) + a_k @ a.T - cross - cross.T
 
     def _learned(self, t: float, schedule: Schedule | None) -> Float[Array, " n"]:
         schedule = GradientFlow() if schedule is None else schedule
         if not isinstance(schedule, Schedule):
             raise ValueError(f"`schedule`: expected GradientFlow(...) or GradientDescent(...), got {schedule!r}.")
-        if isinstance(t, str) or np.ndim(t) != 0:
-            raise ValueError(f"`t`: expected one number, got {t!r}; for several times call once for each.")
-        t = float(t)
+        t = as_time(t)
         schedule.check(self.eigenvalues, t)
         if t == float("inf"):
             self._check_invertible()
@@ -146,7 +158,7 @@ class EnsembleLaw:
 
     def _check_invertible(self) -> None:
         smallest, largest = self.eigenvalues[0], self.eigenvalues[-1]
-        floor = len(self.eigenvalues) * jnp.finfo(self.eigenvalues.dtype).eps * largest
+        floor = rounding_floor(self.eigenvalues)
         if smallest <= floor:
             raise ValueError(
                 f"`ntk`: expected an invertible Gram matrix for t = inf (smallest eigenvalue > {floor:.3g}), got "

@@ -8,7 +8,8 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float
 
-from eqbook._checks import check_int
+from eqbook._checks import check_finite, check_int, check_rectangular
+from eqbook._hosts import hosts_of
 
 Rows = Callable[[slice], Float[Array, "rows n"]]
 
@@ -40,9 +41,11 @@ class RowMatrix:
         Raises:
             ValueError: if the matrix is not square, not symmetric or not finite, or a function returns other shapes.
         """
+        hosts_of(mesh)  # refuses what is no mesh
         if callable(matrix):
-            self.n, rows, dtype = check_int("n", n, 1), matrix, jnp.dtype(dtype)
+            self.n, rows, dtype = check_int("n", n, 1), matrix, _floating(dtype)
         else:
+            check_rectangular("matrix", matrix)
             array = np.asarray(matrix)
             self.n, rows, dtype = _check_matrix(array), lambda which: array[which], array.dtype
         # Axes of `jax.make_mesh` are explicit ones, which refuse operands that lie elsewhere; these move them.
@@ -78,14 +81,35 @@ class RowMatrix:
         return None if self.mesh is None else NamedSharding(self.mesh, PartitionSpec())
 
 
+def check_row_matrix(matrix: RowMatrix) -> None:
+    """Raise unless `matrix` is a `RowMatrix`.
+
+    Raises:
+        ValueError: saying how to make one.
+    """
+    if not isinstance(matrix, RowMatrix):
+        raise ValueError(f"`matrix`: expected a RowMatrix, got {type(matrix).__name__}; write RowMatrix(matrix).")
+
+
+def _floating(dtype: str) -> jnp.dtype:
+    try:
+        found = jnp.dtype(dtype)
+    except TypeError:
+        found = None
+    if found is None or not jnp.issubdtype(found, jnp.floating):
+        raise ValueError(f"`dtype`: expected a floating dtype such as 'float32', got {dtype!r}.")
+    return found
+
+
 def _check_matrix(matrix: np.ndarray) -> int:
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) == 0:
         raise ValueError(f"`matrix`: expected [n, n] or a function of a slice of rows, got shape {matrix.shape}.")
     if not np.issubdtype(matrix.dtype, np.floating):
         raise ValueError(f"`matrix`: expected floating-point numbers, got {matrix.dtype}; convert it.")
-    worst = np.abs(matrix - matrix.T).max() / np.abs(matrix).max()
-    if not worst <= len(matrix) * np.finfo(matrix.dtype).eps:
-        raise ValueError(f"`matrix`: expected a symmetric, finite matrix, got a relative asymmetry of {worst:.2g}.")
+    check_finite("matrix", matrix)
+    skew, scale = np.abs(matrix - matrix.T).max(), np.abs(matrix).max()
+    if skew > len(matrix) * np.finfo(matrix.dtype).eps * scale:
+        raise ValueError(f"`matrix`: expected a symmetric matrix, got a relative asymmetry of {skew / scale:.2g}.")
     return len(matrix)
 
 

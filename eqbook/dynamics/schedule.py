@@ -8,13 +8,29 @@ import math
 from dataclasses import dataclass
 from numbers import Real
 
+import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 
 def _check_rate(owner: str, value: float) -> None:
     if not isinstance(value, Real) or not math.isfinite(value) or value <= 0:
         raise ValueError(f"{owner}: `learning_rate`: expected a finite number > 0, got {value!r}.")
+
+
+def as_time(t: float) -> float:
+    """One number as a Python float.
+
+    Raises:
+        ValueError: if it is none.
+    """
+    try:
+        if not isinstance(t, str | bytes) and np.ndim(t) == 0:
+            return float(t)
+    except TypeError:  # None, complex numbers
+        pass
+    raise ValueError(f"`t`: expected one number, got {t!r}; for several times call once for each.")
 
 
 def _over(numerator: Array, eigenvalues: Array, limit: Array | float) -> Array:
@@ -102,13 +118,22 @@ class GradientDescent(Schedule):
         return _over(rest, eigenvalues, self.learning_rate * t)
 
     def check(self, eigenvalues: Float[Array, " n"], t: float) -> None:
-        """Raise if `t` is not a number of steps, or the learning rate is past stability for training without end."""
-        if math.isinf(t) and t > 0:
-            largest = float(jnp.max(eigenvalues))
-            if self.learning_rate * largest >= 2:
-                raise ValueError(
-                    f"GradientDescent: `learning_rate`: expected < 2 / lambda_max = {2 / largest:.6g} so that training "
-                    f"converges, got {self.learning_rate:.6g}; use a smaller one, or a finite `t`."
-                )
-        elif not (t >= 0 and float(t).is_integer()):
+        r"""Raise if `t` is not a number of steps, or training diverges until rounding has lost all else.
+
+        Each step multiplies the error of the largest mode by $1 - \eta\lambda_{max}$. Where that has made it more than
+        $1 / \epsilon$ times as large, nothing is left of the other modes. For `t = inf` any growth is too much.
+        """
+        endless = math.isinf(t) and t > 0
+        if not endless and not (t >= 0 and float(t).is_integer()):
             raise ValueError(f"`t`: expected a whole number of steps >= 0 (or inf), got {t!r}.")
+        if isinstance(eigenvalues, jax.core.Tracer):
+            return
+        largest, epsilon = float(np.asarray(eigenvalues).max()), float(jnp.finfo(eigenvalues.dtype).eps)
+        growth = self.learning_rate * largest - 1
+        if growth >= 1 and endless or growth > 1 and t * math.log(growth) > -math.log(epsilon):
+            after = "" if endless else f", by which the error grows {growth:.3g}-fold in each of {t:.6g} steps"
+            raise ValueError(
+                f"GradientDescent: `learning_rate`: expected < 2 / lambda_max = {2 / largest:.6g} so that training "
+                f"converges, got {self.learning_rate:.6g}{after}; use a smaller one, or a "
+                f"{'finite' if endless else 'smaller'} `t`."
+            )

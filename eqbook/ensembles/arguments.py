@@ -1,10 +1,10 @@
 """Checks of the arguments of `train_ensemble`."""
 
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Float
@@ -13,11 +13,17 @@ from eqbook._checks import check_batch, check_finite, check_int
 from eqbook.ensembles.augmentation import Augmentation
 
 
-def check_key(key: Any) -> None:
-    """Raise unless `key` is one random key."""
-    is_key = isinstance(key, jax.Array) and jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == ()
-    if not is_key:
-        raise ValueError(f"`key`: expected one random key, got {key!r}; make one with `jax.random.key(0)`.")
+def check_arrays(x: Any, y: Any) -> None:
+    """Raise unless both can be made arrays of numbers."""
+    for name, value in (("x", x), ("y", y)):
+        if not isinstance(value, np.ndarray | jax.Array):  # what is one is looked at on the device
+            check_finite(name, value)
+
+
+def check_store(store: Any) -> None:
+    """Raise unless `store` is a path, or nothing."""
+    if store is not None and not isinstance(store, str | os.PathLike):
+        raise ValueError(f"`store`: expected the path of a folder, got {store!r}.")
 
 
 def check_training(net: Any, optimizer: Any) -> None:
@@ -108,7 +114,7 @@ def check_record(record: Sequence[int] | None, epochs: int) -> tuple[int, ...]:
 
 
 def check_losses(bad_epochs: np.ndarray, first_member: int) -> None:
-    """Raise if a member's loss was not finite.
+    """Raise if a member's loss or a parameter was not finite.
 
     Args:
         bad_epochs: the first such epoch of each member of a chunk, or 0.
@@ -121,7 +127,27 @@ def check_losses(bad_epochs: np.ndarray, first_member: int) -> None:
     if bad.size:
         first = bad[np.argmin(bad_epochs[bad])]
         raise FloatingPointError(
-            f"training diverged: the loss of member {first_member + first} is not finite in epoch {bad_epochs[first]} "
-            f"({bad.size} of {bad_epochs.size} members trained with it diverged so far); "
+            f"training diverged: the loss or a parameter of member {first_member + first} is not finite in epoch "
+            f"{bad_epochs[first]} ({bad.size} of {bad_epochs.size} members trained with it diverged so far); "
             "lower the learning rate of `optimizer`."
+        )
+
+
+def check_outputs(name: str, outputs: np.ndarray, members: Sequence[int]) -> None:
+    """Raise if an output of a member is not finite, though its loss and its parameters are.
+
+    Args:
+        name: of the inputs.
+        outputs: one set of outputs for each member.
+        members: their numbers.
+
+    Raises:
+        FloatingPointError: naming the first member.
+    """
+    good = np.isfinite(outputs).reshape(len(outputs), -1).all(axis=1)
+    if not good.all():
+        raise FloatingPointError(
+            f"`{name}`: the outputs of member {members[int(np.argmin(good))]} are not finite: training is about to "
+            "diverge, or the inputs are too large for the dtype; lower the learning rate of `optimizer`, or scale "
+            "the inputs."
         )

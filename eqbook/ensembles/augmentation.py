@@ -7,6 +7,7 @@ import jax
 from jaxtyping import Array, Int, Shaped
 
 from eqbook.groups import Action, TrivialAction
+from eqbook.groups.actions import check_action
 
 
 @dataclass(frozen=True)
@@ -27,8 +28,7 @@ class Augmentation:
 
     def __post_init__(self) -> None:
         for name, action in (("action_x", self.action_x), ("action_y", self.action_y)):
-            if not isinstance(action, Action):
-                raise ValueError(f"`{name}`: expected an action such as eq.groups.ImageAction(group), got {action!r}.")
+            check_action(name, action)
         if self.action_x.group != self.action_y.group:
             raise ValueError(
                 f"`action_y`: expected an action of {self.action_x.group!r}, got one of {self.action_y.group!r}."

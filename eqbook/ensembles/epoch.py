@@ -25,7 +25,8 @@ class Member(NamedTuple):
         params: parameters of the network.
         state: state of the optimiser.
         total: loss, added up over the epochs since the last record.
-        bad: the first epoch whose loss was not finite, counted from 1; 0 if there was none.
+        bad: the first epoch whose loss was not finite, or after which a parameter was not, counted from 1; 0 if there
+            was none.
     """
 
     params: Any
@@ -120,4 +121,9 @@ def train_epochs(recipe: Recipe, member: Member, key: jax.Array, x: Array, y: Ar
         bad = jnp.where((member.bad == 0) & ~jnp.isfinite(value), epoch + 1, member.bad)
         return Member(params, state, member.total + value.astype(member.total.dtype), bad)
 
-    return jax.lax.fori_loop(first, last, run_epoch, member)
+    member = jax.lax.fori_loop(first, last, run_epoch, member)
+    # The last step may diverge, and no loss would show it.
+    finite = jnp.array(True)
+    for leaf in jax.tree.leaves(member.params):
+        finite &= jnp.all(jnp.isfinite(leaf))
+    return member._replace(bad=jnp.where((member.bad == 0) & ~finite, last, member.bad))

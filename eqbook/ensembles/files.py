@@ -9,26 +9,38 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from eqbook._files import write_whole
-
-DIGEST = "sha256"
+from eqbook._files import DIGEST, report, write_whole
 
 
-def save_tree(path: Path, tree: Any) -> None:
-    """The leaves of a tree as a `.npz` file, the SHA-256 of their content among them."""
+def save_tree(path: Path, tree: Any, seal: str = "") -> None:
+    """The leaves of a tree as a `.npz` file, the SHA-256 of their content and of the file's name among them.
+
+    Args:
+        path: where.
+        tree: tree of arrays.
+        seal: what the file belongs to; enters the digest.
+    """
     arrays = {f"leaf{i}": leaf for i, leaf in enumerate(host(tree))}
     buffer = io.BytesIO()
-    np.savez(buffer, **arrays, **{DIGEST: _digest(arrays)})
+    np.savez(buffer, **arrays, **{DIGEST: _digest(arrays, path, seal)})
     write_whole(path, buffer.getvalue())
 
 
-def load_tree(path: Path, like: Any) -> Any | None:
-    """The tree in a file; `None` if there is no file, or its content is not what was written.
+def load_tree(path: Path, like: Any, seal: str = "") -> Any | None:
+    """The tree in a file; `None` if there is no file, or its content is not what was written under this name.
 
     Args:
         path: where.
         like: tree of arrays or of `ShapeDtypeStruct` with the same structure.
+        seal: what the file belongs to.
     """
+    found = _load(path, like, seal) if path.exists() else None
+    if found is None and path.exists():
+        report(f"`store`: {path} is not what was written there; what it held is computed again.")
+    return found
+
+
+def _load(path: Path, like: Any, seal: str) -> Any | None:
     shapes, structure = jax.tree.flatten(like)
     try:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
@@ -36,7 +48,7 @@ def load_tree(path: Path, like: Any) -> Any | None:
     except Exception:  # noqa: BLE001 - a damaged archive raises errors of many kinds
         return None
     digest = found.pop(DIGEST, None)
-    if digest is None or len(found) != len(shapes) or not np.array_equal(digest, _digest(found)):
+    if digest is None or len(found) != len(shapes) or not np.array_equal(digest, _digest(found, path, seal)):
         return None
     leaves = [_as(found[f"leaf{i}"], shape) for i, shape in enumerate(shapes)]
     return None if any(leaf is None for leaf in leaves) else jax.tree.unflatten(structure, leaves)
@@ -62,8 +74,8 @@ def _as(array: np.ndarray, like: Any) -> Any | None:
     return array.view(like.dtype)  # NumPy reads bfloat16 back as bytes without a meaning
 
 
-def _digest(arrays: dict[str, np.ndarray]) -> np.ndarray:
-    digest = hashlib.sha256()
+def _digest(arrays: dict[str, np.ndarray], path: Path, seal: str) -> np.ndarray:
+    digest = hashlib.sha256(f"{path.name} {seal}".encode())
     for name, array in sorted(arrays.items()):
         digest.update(f"{name} {array.shape} {array.dtype.itemsize}".encode())
         digest.update(np.ascontiguousarray(array).tobytes())

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from eqbook._checks import check_batch, check_finite, check_int
+from eqbook._checks import check_batch, check_finite, check_int, check_number
 from eqbook.ensembles.epoch import init_member
 
 
@@ -40,7 +40,7 @@ def ntk_learning_rate(
 
     Raises:
         ValueError: if the inputs are not a finite batch, a parameter is not finite, a number is out of range, or the
-            kernel is zero.
+            kernel is zero or overflows.
         RuntimeError: if the residual is still larger after `max_steps`.
 
     References:
@@ -51,9 +51,7 @@ def ntk_learning_rate(
     """
     check_batch("x", x)
     check_int("max_steps", max_steps, 1)
-    for name, value in (("fraction", fraction), ("tolerance", tolerance)):
-        if not 0 < value < np.inf:
-            raise ValueError(f"`{name}`: expected a positive number, got {value!r}.")
+    fraction, tolerance = check_number("fraction", fraction, True), check_number("tolerance", tolerance, True)
     if isinstance(at, str) and at != "infinite" or isinstance(at, jax.Array) and not _is_key(at):
         raise ValueError(f'`at`: expected parameters, a random key or "infinite", got {at!r}.')
     x = jnp.asarray(x)
@@ -88,8 +86,13 @@ def _empirical(net: Any, at: Any, x: Array, tolerance: float, max_steps: int) ->
         (direction,) = jax.vjp(outputs, params)[1](v.reshape(shape.shape).astype(shape.dtype))
         return jax.jvp(outputs, (params,), (direction,))[1].reshape(-1)
 
-    size = int(np.prod(shape.shape))
-    return largest_eigenvalue(lambda v: np.asarray(product(at, x, jnp.asarray(v)), float), size, tolerance, max_steps)
+    def finite_product(v: np.ndarray) -> np.ndarray:
+        found = np.asarray(product(at, x, jnp.asarray(v)), float)
+        if not np.isfinite(found).all():
+            raise ValueError("`x`: expected inputs whose kernel is finite; scale the inputs, or use a wider dtype.")
+        return found
+
+    return largest_eigenvalue(finite_product, int(np.prod(shape.shape)), tolerance, max_steps)
 
 
 def largest_eigenvalue(product: Any, size: int, tolerance: float = 1e-3, max_steps: int = 200) -> float:

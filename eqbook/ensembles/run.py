@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from eqbook._checks import check_batch, check_int
+from eqbook.ensembles.arguments import check_outputs
 
 
 @dataclass(frozen=True)
@@ -72,6 +73,7 @@ class EnsembleRun:
 
         Raises:
             ValueError: if an epoch or member is not there, or the inputs do not fit.
+            FloatingPointError: if an output is not finite.
         """
         wanted = self._wanted(members)
         place = {m: i for i, m in enumerate(wanted)}
@@ -100,9 +102,11 @@ class EnsembleRun:
         return (total / len(wanted)).astype(dtype)
 
     def _wanted(self, members: Sequence[int] | None) -> list[int]:
-        wanted = list(range(self.members)) if members is None else list(members)
-        for m in wanted:
-            check_int("members", m, 0)
+        if members is None:
+            return list(range(self.members))
+        if np.ndim(members) != 1:
+            raise ValueError(f"`members`: expected a list of members such as [0, 2], got {members!r}.")
+        wanted = [check_int("members", m, 0) for m in np.asarray(members).tolist()]
         if not wanted or max(wanted) >= self.members or len(set(wanted)) < len(wanted):
             raise ValueError(f"`members`: expected different members below {self.members}, got {members!r}.")
         return wanted
@@ -121,4 +125,6 @@ class EnsembleRun:
             here = [m for m in self._programs.members(chunk) if m in chosen]
             with jax.enable_x64(self._programs.x64):
                 outputs = self._programs.outputs(self._chunk_params(chunk, epoch), np.asarray(x), batch)
-            yield here, outputs[[m % width for m in here]]
+            outputs = outputs[[m % width for m in here]]
+            check_outputs("x", outputs, here)
+            yield here, outputs

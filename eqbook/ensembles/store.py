@@ -15,14 +15,14 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from eqbook._files import WRITING, in_use, write_whole
+from eqbook._files import DIGEST, in_use, is_sealed, not_written, remove_left_over, report, sealed, write_whole
 from eqbook._hosts import ALONE, Hosts
 from eqbook._version import __version__
 from eqbook.ensembles.epoch import Member
 from eqbook.ensembles.files import load_tree, save_tree
-from eqbook.ensembles.settings import differing
+from eqbook.ensembles.settings import differing, digest
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST, METRICS = "ensemble.json", "metrics.jsonl"
 
 
@@ -77,14 +77,16 @@ class Store:
                 raise ValueError(f"`store`: expected an empty folder or a store, got {self.folder}; choose another.")
             if alone:
                 self._in_use = in_use(self.folder)
-                for left_over in self.folder.glob(f"{WRITING}*"):
-                    left_over.unlink()
+                remove_left_over(self.folder)
+                stored = read_manifest(self.folder)  # another process may have been quicker
             if stored is None:
-                about = {"format": FORMAT, "eqbook": __version__, "settings": settings}
-                write_whole(self.folder / MANIFEST, json.dumps(about, indent=1, default=int).encode())
+                about = sealed({"format": FORMAT, "eqbook": __version__, "settings": settings})
+                write_whole(self.folder / MANIFEST, json.dumps(about, indent=1).encode())
                 stored = settings
+            self._seal = _seal(self.folder)
             _end_last_line(self._metrics)
         except OSError as error:
+            self.close()
             raise ValueError(f"`store`: {self.folder} cannot be used ({error}); choose another folder.") from error
         if different := differing(stored, settings):
             self.close()
@@ -96,27 +98,31 @@ class Store:
     def checkpoint(self, chunk: int) -> Checkpoint | None:
         """Where a chunk stands; `None` if it has not begun, or its file is damaged."""
         number = jax.ShapeDtypeStruct((), np.int32)
-        found = load_tree(self.folder / f"state-{chunk:05d}.npz", Checkpoint(self.shapes, number, number))
+        found = load_tree(self.folder / f"state-{chunk:05d}.npz", Checkpoint(self.shapes, number, number), self._seal)
         return None if found is None else Checkpoint(found.member, int(found.epoch), int(found.since))
 
     def keep(self, chunk: int, checkpoint: Checkpoint) -> None:
         """Replace where a chunk stands."""
         numbers = np.int32(checkpoint.epoch), np.int32(checkpoint.since)
-        save_tree(self.folder / f"state-{chunk:05d}.npz", Checkpoint(checkpoint.member, *numbers))
+        self._save(self.folder / f"state-{chunk:05d}.npz", Checkpoint(checkpoint.member, *numbers))
 
     def params(self, chunk: int, epoch: int) -> Any | None:
         """Parameters of a chunk at an epoch; `None` if they were not recorded, or their file is damaged."""
-        return load_tree(self._recorded(chunk, epoch), self.shapes.params)
+        return load_tree(self._recorded(chunk, epoch), self.shapes.params, self._seal)
 
     def record(self, chunk: int, since: int, epoch: int, params: Any, losses: np.ndarray) -> None:
         """Keep the parameters of a chunk at an epoch, and its mean losses since the record before."""
         if epoch > since:
             line = {"chunk": chunk, "since": since, "epoch": epoch, "loss": losses.astype(float).tolist()}
-            with self._lock, open(self._metrics, "a", encoding="utf8") as file:
-                file.write(json.dumps(line, default=int) + "\n")  # integers of NumPy too
-                file.flush()
-                os.fsync(file.fileno())
-        save_tree(self._recorded(chunk, epoch), params)
+            text = json.dumps(sealed(line | {"store": self._seal})) + "\n"
+            try:
+                with self._lock, open(self._metrics, "a", encoding="utf8") as file:
+                    file.write(text)
+                    file.flush()
+                    os.fsync(file.fileno())
+            except OSError as error:
+                raise not_written(self._metrics, error) from error
+        self._save(self._recorded(chunk, epoch), params)
 
     def mean_losses(self, chunk: int, stops: Sequence[int]) -> list[np.ndarray] | None:
         """Mean losses `[width]` of a chunk between one stop and the next; `None` if some were not recorded."""
@@ -129,6 +135,12 @@ class Store:
             found.append(nothing if since == stop else _between(lines, since, stop))
             since = stop
         return None if any(one is None for one in found) else found
+
+    def _save(self, path: Path, tree: Any) -> None:
+        try:
+            save_tree(path, tree, self._seal)
+        except OSError as error:
+            raise not_written(path, error) from error
 
     def _recorded(self, chunk: int, epoch: int) -> Path:
         return self.folder / f"params-{chunk:05d}-{epoch:07d}.npz"
@@ -143,18 +155,14 @@ def read_manifest(folder: Path) -> dict[str, Any] | None:
     path = folder / MANIFEST
     if not path.exists():
         return None
-    try:
-        about = json.loads(path.read_text(encoding="utf8"))
-        settings = about["settings"] if about["format"] == FORMAT else None
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError):
-        settings = None
-    if not isinstance(settings, dict):
+    about = _json(path.read_bytes())
+    if not is_sealed(about) or about.get("format") != FORMAT:
         raise ValueError(f"`store`: {path} is damaged or of another version; choose another folder, or delete it.")
-    return settings
+    return about["settings"]
 
 
 def read_metrics(folder: str | os.PathLike) -> list[dict[str, Any]]:
-    """The losses in a store, in the order in which they were written; a torn last line is left out.
+    """The losses in a store, in the order in which they were written; lines that are torn or altered are left out.
 
     Args:
         folder: the store.
@@ -162,16 +170,35 @@ def read_metrics(folder: str | os.PathLike) -> list[dict[str, Any]]:
     Returns:
         For each chunk and record a dictionary: `chunk`, its number; `since` and `epoch`, the record before and this
         one; `loss`, the mean over the epochs between them of each member of the chunk, `[width]`.
+
+    Raises:
+        ValueError: if the folder's manifest is damaged or of another format.
     """
-    found = []
-    lines = [line for path in sorted(Path(folder).glob("metrics*.jsonl")) for line in path.read_bytes().splitlines()]
-    for line in lines:
-        try:
-            value = json.loads(line)
+    found, seal = [], _seal(Path(folder))
+    for path in sorted(Path(folder).glob("metrics*.jsonl")):
+        for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
+            value = _json(line)
+            if not is_sealed(value) or value.pop("store") != seal:
+                if line.endswith(b"\n"):  # one without an end may be on its way
+                    report(f"`store`: {path}, line {number}: torn, or not what was written there; it is left out.")
+                continue
+            del value[DIGEST]
             found.append(value | {"loss": np.asarray(value["loss"], float)})
-        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError):
-            continue
     return found
+
+
+def _json(text: bytes) -> Any:
+    """What a text says; `None` if it is not JSON, or not even text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _seal(folder: Path) -> str:
+    """What the files of a folder belong to: a digest of its settings; empty if there is no store."""
+    settings = read_manifest(folder)
+    return "" if settings is None else digest(settings)
 
 
 def _between(lines: dict[tuple[int, int], np.ndarray], since: int, stop: int) -> np.ndarray | None:

@@ -13,6 +13,7 @@ import optax
 from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
+from eqbook._checks import check_key
 from eqbook._hosts import Hosts, hosts_of, local
 from eqbook.ensembles import arguments
 from eqbook.ensembles.augmentation import Augmentation
@@ -97,10 +98,13 @@ def train_ensemble(
 
     Raises:
         ValueError: if an argument does not fit the others, or the store holds members trained otherwise.
-        FloatingPointError: if a member's loss is no longer finite; names member and epoch.
+        FloatingPointError: if a member's loss, a parameter or a watched output is no longer finite; names member and
+            epoch.
     """
+    arguments.check_arrays(x, y)
     x, y = jnp.asarray(x), jnp.asarray(y)
-    arguments.check_key(key)
+    check_key("key", key)
+    arguments.check_store(store)
     arguments.check_training(net, optimizer)
     arguments.check_data(x, y)
     size = arguments.check_augment(augment, len(x))
@@ -131,6 +135,7 @@ def train_ensemble(
             losses[number, shown] = loss[:count]
             for name, inputs in watch.items():
                 outputs[name][number, shown] = programs.outputs(params, inputs, watch_batch)[:count]
+                arguments.check_outputs(f"watch[{name!r}]", outputs[name][number, shown], range(members)[shown])
         if kept is None and number == len(stops) - 1:
             last[chunk] = jax.tree.map(np.array, params)
 
@@ -192,6 +197,6 @@ def _in_store(kept: Store, chunk: int, epoch: int) -> Any:
 def _loss(loss: str | Loss) -> Loss:
     if callable(loss):
         return loss
-    if loss not in LOSSES:
+    if not isinstance(loss, str) or loss not in LOSSES:
         raise ValueError(f"`loss`: expected one of {', '.join(LOSSES)} or a function, got {loss!r}.")
     return LOSSES[loss]

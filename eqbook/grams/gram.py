@@ -11,7 +11,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
-from eqbook._checks import as_float, check_batch, check_int, check_same_features
+from eqbook._checks import as_float, check_batch, check_int, check_rectangular, check_same_features
 from eqbook._hosts import hosts_of, local
 from eqbook.grams import workers
 from eqbook.grams.methods.images import Images
@@ -83,8 +83,8 @@ def gram(
 
     Raises:
         ValueError: if a batch is empty, not finite or not a batch of vectors or images, if the two do not fit
-            together, if a layer cannot stand in its place (the message names it and its position), or if an option is
-            not of its kind.
+            together, if a layer cannot stand in its place (the message names it and its position), if an option is not
+            of its kind, or if a kernel overflows the dtype.
 
     References:
         Lee, Bahri, Novak, Schoenholz, Pennington, Sohl-Dickstein, "Deep Neural Networks as Gaussian Processes", 2018,
@@ -102,6 +102,8 @@ def gram(
 
     def compute(a: Array, b: Array | None) -> tuple[Array, ...]:
         kernels = dict(zip(KINDS, plan.compute(a, b, ntk, devices), strict=True))
+        for kind in kinds:
+            _check_kernel(kind, kernels[kind])
         return tuple(kernels[kind] for kind in kinds)
 
     if workers.is_traced(x1, x2):
@@ -127,6 +129,20 @@ def _plan(net: Sequential, shape: tuple[int, ...], dtype: str, method: str) -> I
     return choose(net, example, method)
 
 
+@jax.jit
+def _largest(kernel: Array) -> Array:
+    return jnp.max(jnp.abs(kernel))
+
+
+def _check_kernel(kind: str, kernel: Array) -> None:
+    """Raise if an entry is not finite: inputs are, so a product of them has left the dtype."""
+    if not workers.is_traced(kernel) and not np.isfinite(_largest(kernel)):
+        raise ValueError(
+            f"`x1`: expected inputs whose kernels are finite numbers of {kernel.dtype}, got an infinite entry of the "
+            f"{kind.upper()}; scale the inputs, or use a wider dtype."
+        )
+
+
 def _check_options(net: Sequential, kinds: object, tile: object, store: object, mesh: object, method: object) -> None:
     if not isinstance(kinds, tuple) or not kinds or not all(kind in KINDS for kind in kinds):
         raise ValueError(f"`kinds`: expected some of {KINDS}, got {kinds!r}.")
@@ -143,6 +159,7 @@ def _check_options(net: Sequential, kinds: object, tile: object, store: object, 
 
 def _check_inputs(x1: object, x2: object) -> tuple[Array, Array | None]:
     for name, x in (("x1", x1),) if x2 is None else (("x1", x1), ("x2", x2)):
+        check_rectangular(name, x)
         if np.ndim(x) not in (2, 4):
             raise ValueError(
                 f"`{name}`: expected vectors [n, d] or images [n, h, w, channels], got shape {np.shape(x)}."

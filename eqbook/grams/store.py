@@ -12,12 +12,12 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from eqbook._files import WRITING, write_whole
+from eqbook._files import is_sealed, not_written, remove_left_over, report, sealed, write_whole
 from eqbook._version import __version__
 from eqbook.groups import Action, FiniteGroup
 from eqbook.layers import Residual, Sequential
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "gram.json"
 
 
@@ -60,19 +60,29 @@ class Store:
     """
 
     def __init__(self, folder: str | os.PathLike, key: str) -> None:
-        self.folder = Path(folder)
+        self.folder, self.key = Path(folder), key
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             manifest = self.folder / MANIFEST
-            if not manifest.exists():
-                if any(path.name != MANIFEST and not path.name.startswith(WRITING) for path in self.folder.iterdir()):
+            names = {path.name for path in self.folder.iterdir() if not path.name.startswith(".")}
+            if MANIFEST not in names and not manifest.exists():  # another process may have come first
+                if names:
                     raise ValueError(f"`store`: expected an empty folder or a store, got {folder}; choose another.")
-                text = json.dumps({"format": FORMAT, "fingerprint": key, "eqbook": __version__}, indent=2)
-                write_whole(manifest, text.encode())
-            found = json.loads(manifest.read_text()).get("fingerprint")
-        except (OSError, json.JSONDecodeError, AttributeError) as error:
+                about = sealed({"format": FORMAT, "fingerprint": key, "eqbook": __version__})
+                write_whole(manifest, json.dumps(about, indent=2).encode())
+            remove_left_over(self.folder)
+            content = manifest.read_bytes()
+        except OSError as error:
             raise ValueError(f"`store`: {folder} cannot be used ({error}); choose another folder.") from error
-        if found != key:
+        try:
+            found = json.loads(content)
+        except ValueError:  # not JSON, or not even text
+            found = None
+        if not is_sealed(found):
+            raise ValueError(
+                f"`store`: {manifest} is damaged or of another version; choose another folder, or delete it."
+            )
+        if found["fingerprint"] != key:
             raise ValueError(
                 f"`store`: {folder} holds tiles of another network, other inputs or other settings; "
                 "choose another folder, or delete it."
@@ -81,26 +91,34 @@ class Store:
     def tile(self, place: tuple[int, int], compute: Callable[[], np.ndarray]) -> np.ndarray:
         """The tile at a place: read if it is there and whole, else computed and written."""
         path = self.folder / f"tile-{place[0]:05d}-{place[1]:05d}"
-        found = _read(path)
+        found = self._read(path)
         if found is None:
             found = compute()
-            write_whole(path, _packed(found))
+            buffer = io.BytesIO()
+            np.save(buffer, found, allow_pickle=False)
+            try:
+                write_whole(path, self._digest(path, buffer.getvalue()) + buffer.getvalue())
+            except OSError as error:
+                raise not_written(path, error) from error
         return found
 
+    def _read(self, path: Path) -> np.ndarray | None:
+        """The array in a file; `None` if there is no file, or its content is not what was written to this place."""
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            report(f"`store`: {path} cannot be read ({error.strerror}); it is computed again.")
+            return None
+        digest, body = content[:32], content[32:]
+        if self._digest(path, body) != digest:
+            report(f"`store`: {path} is not what was written there; it is computed again.")
+            return None
+        return np.load(io.BytesIO(body), allow_pickle=False)
 
-def _packed(array: np.ndarray) -> bytes:
-    buffer = io.BytesIO()
-    np.save(buffer, array, allow_pickle=False)
-    return hashlib.sha256(buffer.getvalue()).digest() + buffer.getvalue()
-
-
-def _read(path: Path) -> np.ndarray | None:
-    """The array in a file; `None` if there is no file, or its content is not what was written."""
-    try:
-        content = path.read_bytes()
-    except FileNotFoundError:
-        return None
-    digest, body = content[:32], content[32:]
-    if hashlib.sha256(body).digest() != digest:
-        return None
-    return np.load(io.BytesIO(body), allow_pickle=False)
+    def _digest(self, path: Path, body: bytes) -> bytes:
+        """Of a tile, its place and the computation: one that was moved is as useless as one that was altered."""
+        digest = hashlib.sha256(f"{self.key} {path.name}".encode())
+        digest.update(body)
+        return digest.digest()

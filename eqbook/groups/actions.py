@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, Float, Shaped
 
 from eqbook._checks import as_float, check_finite
-from eqbook.groups.finite import FiniteGroup
+from eqbook.groups.finite import FiniteGroup, check_group
 from eqbook.groups.planar import cyclic, dihedral
 
 
@@ -46,6 +46,16 @@ class Action:
         return f"{type(self).__name__}(group of order {self.group.order})"
 
 
+def check_action(name: str, action: object) -> None:
+    """Raise unless `action` is an `Action`.
+
+    Raises:
+        ValueError: naming the argument.
+    """
+    if not isinstance(action, Action):
+        raise ValueError(f"`{name}`: expected an action such as eq.groups.ImageAction(group), got {action!r}.")
+
+
 class TrivialAction(Action):
     r"""$\rho(g) x = x$: the action on the outputs of an invariant task.
 
@@ -54,6 +64,7 @@ class TrivialAction(Action):
     """
 
     def __init__(self, group: FiniteGroup) -> None:
+        check_group("group", group)
         self.group = group
 
     def __call__(self, g: int, x: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
@@ -79,6 +90,7 @@ class RegularAction(Action):
     def __init__(self, group: FiniteGroup, axis: int = -1) -> None:
         if isinstance(axis, bool) or not isinstance(axis, int) or axis >= 0:
             raise ValueError(f"`axis`: expected a negative integer, counted from the last axis, got {axis!r}.")
+        check_group("group", group)
         self.group, self.axis = group, axis
 
     def __call__(self, g: int, x: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
@@ -105,6 +117,7 @@ class MatrixAction(Action):
     """
 
     def __init__(self, group: FiniteGroup, matrices: Float[Array, "order d d"]) -> None:
+        check_group("group", group)
         check_finite("matrices", matrices)
         matrices = np.array(matrices, np.float64)  # a copy: the caller may go on to change its own
         if matrices.ndim != 3 or matrices.shape[0] != group.order or matrices.shape[1] != matrices.shape[2]:

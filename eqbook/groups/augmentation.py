@@ -5,7 +5,7 @@ import numpy as np
 from jaxtyping import Array, Int, Shaped
 
 from eqbook._checks import check_int
-from eqbook.groups.actions import Action
+from eqbook.groups.actions import Action, check_action
 from eqbook.groups.finite import FiniteGroup
 
 
@@ -18,7 +18,11 @@ def orbit(action: Action, x: Shaped[Array, "..."]) -> Shaped[Array, "order ..."]
 
     Returns:
         Array of shape `[order, *x.shape]`.
+
+    Raises:
+        ValueError: if `action` is none, or `x` is nothing that it moves.
     """
+    check_action("action", action)
     return jnp.stack([jnp.asarray(action(g, x)) for g in action.group.elements])
 
 
@@ -39,6 +43,8 @@ def augment(
     Raises:
         ValueError: if the two actions belong to different groups, or `x` and `y` differ in length.
     """
+    check_action("action_x", action_x)
+    check_action("action_y", action_y)
     if action_x.group != action_y.group:
         raise ValueError(f"`action_y`: expected an action of {action_x.group!r}, got one of {action_y.group!r}.")
     if np.ndim(x) == 0 or np.shape(x)[:1] != np.shape(y)[:1]:

@@ -6,6 +6,8 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Int
 
+from eqbook._checks import check_rectangular
+
 
 class FiniteGroup:
     r"""A finite group; elements are the indices $0, \dots, |G| - 1$.
@@ -21,13 +23,15 @@ class FiniteGroup:
     """
 
     def __init__(self, table: Int[np.ndarray, "order order"], names: tuple[str, ...] | None = None) -> None:
-        table = np.asarray(table)
-        self.table = _check_table(table)
+        check_rectangular("table", table)
+        self.table = _check_table(np.asarray(table))
         self.table.setflags(write=False)
-        self.order = len(table)
-        self.names = tuple(str(g) for g in range(self.order)) if names is None else tuple(names)
-        if len(self.names) != self.order:
-            raise ValueError(f"`names`: expected {self.order} names, got {len(self.names)}.")
+        self.order = len(self.table)
+        names = tuple(str(g) for g in range(self.order)) if names is None else names
+        if not isinstance(names, tuple | list) or len(names) != self.order:
+            got = len(names) if isinstance(names, tuple | list) else repr(names)
+            raise ValueError(f"`names`: expected {self.order} names, got {got}.")
+        self.names = tuple(names)
 
     @cached_property
     def identity(self) -> int:
@@ -75,6 +79,16 @@ class FiniteGroup:
 
     def __repr__(self) -> str:
         return f"FiniteGroup(order={self.order}, names={self.names})"
+
+
+def check_group(name: str, group: object) -> None:
+    """Raise unless `group` is a `FiniteGroup`.
+
+    Raises:
+        ValueError: naming the argument.
+    """
+    if not isinstance(group, FiniteGroup):
+        raise ValueError(f"`{name}`: expected a group such as eq.cyclic(4), got {group!r}.")
 
 
 def _identity(table: np.ndarray) -> int:

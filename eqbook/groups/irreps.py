@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Complex, Float, Inexact, Int
 
-from eqbook.groups.finite import FiniteGroup
+from eqbook.groups.finite import FiniteGroup, check_group
 from eqbook.groups.planar import cyclic, dihedral
 
 
@@ -60,11 +60,12 @@ def irreps(group: FiniteGroup, real: bool = False) -> tuple[Irrep, ...]:
         `Irrep` objects with $\sum_\sigma d_\sigma \cdot$ `copies` $= |G|$.
 
     Raises:
-        ValueError: if `real` is asked for and the group is neither `cyclic(n)` nor `dihedral(n)`.
+        ValueError: if `group` is no group, or `real` is asked for and it is neither `cyclic(n)` nor `dihedral(n)`.
 
     References:
         Serre, "Linear Representations of Finite Groups", 1977, sections 2.4, 5.1, 5.3 and 13.2.
     """
+    check_group("group", group)
     if np.array_equal(group.table, cyclic(group.order).table):
         return _cyclic(group.order, real)
     if group.order % 2 == 0 and np.array_equal(group.table, dihedral(group.order // 2).table):

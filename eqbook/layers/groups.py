@@ -202,7 +202,7 @@ def _check_common(name: str, layer: Lift | GroupConv) -> None:
 
 
 def _check_support(name: str, support: object) -> tuple[int, ...]:
-    if not isinstance(support, tuple | list) or not support or len(set(support)) != len(support):
+    if not isinstance(support, tuple | list) or not support or any(support.count(one) > 1 for one in support):
         raise ValueError(f"{name}: `support`: expected a tuple of different indices, got {support!r}.")
     return tuple(check_int(f"{name}: support", index, 0) for index in support)
 

@@ -40,7 +40,7 @@ class Sequential(Layer):
             Tree of parameters, as Flax keeps them.
 
         Raises:
-            ValueError: if `input_shape` is not a batch's.
+            ValueError: if `input_shape` is not a batch's, or `key` is no random key.
         """
         from eqbook.networks import init  # not at the top: networks needs this module
 
@@ -55,6 +55,9 @@ class Sequential(Layer):
 
         Returns:
             Outputs, `[n, features of the last layer]`.
+
+        Raises:
+            ValueError: if a layer cannot stand in its place, or the parameters are those of other inputs.
         """
         from eqbook.networks import apply
 

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from eqbook._checks import as_float, check_finite, check_int
+from eqbook._checks import as_float, check_finite, check_int, check_key
 
 
 def bootstrap_interval(
@@ -52,7 +52,8 @@ def bootstrap_interval(
     check_int("resamples", resamples, 2)
     axes = _check_axes(values, axes)
     check_finite("values", values)
-    if not 0 < level < 1:
+    check_key("key", key)
+    if isinstance(level, str) or not 0 < level < 1:
         raise ValueError(f"`level`: expected a number between 0 and 1, got {level!r}.")
     values = as_float(values)
     if statistic is None:

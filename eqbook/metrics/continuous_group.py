@@ -174,6 +174,8 @@ def continuous_group_constant(
 
 def _coefficients(law: EnsembleLaw, t: float, schedule: Schedule | None) -> Float[Array, "n k"]:
     """$H_t Y$, read off the mean: with the unit matrix for the kernel rows that is all that is left of it."""
+    if not isinstance(law, EnsembleLaw):
+        raise ValueError(f"`law`: expected an EnsembleLaw, got {type(law).__name__}; write eq.EnsembleLaw(ntk, y=y).")
     return law.mean(jnp.eye(len(law.eigenvalues), dtype=law.eigenvalues.dtype), t, schedule)
 
 

@@ -81,7 +81,7 @@ def so3_covering_radius(
         (lemma 6.2, which defines $\epsilon$).
     """
     quaternions = rotations_to_quaternions(rotations)
-    if not np.isfinite(tol) or tol <= 0:
+    if isinstance(tol, str) or not np.isfinite(tol) or tol <= 0:
         raise ValueError(f"`tol`: expected a finite number > 0, got {tol!r}.")
     check_int("max_cells", max_cells, 4)
     faces, centres, half = np.arange(4), np.zeros((4, 3)), 1.0

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Shaped
 
-from eqbook._checks import check_finite, check_int
+from eqbook._checks import check_finite, check_int, check_key
 
 Metric = Callable[[Array], Array]
 
@@ -81,6 +81,7 @@ def bootstrap_ensembles(
         raise ValueError(f"`outputs`: expected {expected}, got shape {outputs.shape}.")
     check_finite("outputs", outputs)
     check_int("resamples", resamples, 2)
+    check_key("key", key)
     members, _, n, _ = outputs.shape
     own = np.stack([_values(metric, member, n) for member in outputs])
     rng = np.random.default_rng(np.asarray(jax.random.bits(key, (4,))))

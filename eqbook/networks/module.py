@@ -1,9 +1,10 @@
 """From a layer to its finite network in Flax."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial, singledispatch
 from typing import Any
 
+import flax.errors
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -11,7 +12,7 @@ import numpy as np
 from jax.scipy.special import erf
 from jaxtyping import Array, Float
 
-from eqbook._checks import as_float
+from eqbook._checks import as_float, check_finite, check_key
 from eqbook.layers import (
     Activation,
     AvgPool,
@@ -162,6 +163,7 @@ def init(net: Sequential, key: jax.Array, input_shape: tuple[int, ...]) -> Any:
             f"`input_shape`: expected the shape of a batch (n, ...features), got {input_shape!r}; "
             "for a batch `x` it is `x.shape`."
         )
+    check_key("key", key)
     output_domain(net, domain_of_batch(input_shape))
     example = jnp.zeros((1, *input_shape[1:]), jnp.result_type(float))
     return to_flax(net).init(key, example)
@@ -169,6 +171,14 @@ def init(net: Sequential, key: jax.Array, input_shape: tuple[int, ...]) -> Any:
 
 def apply(net: Sequential, params: Any, x: Float[Array, "n ..."]) -> Float[Array, "n ..."]:
     """Outputs of `net`; see `Sequential.apply`."""
+    if not isinstance(x, np.ndarray | jax.Array):
+        check_finite("x", x)  # lists are short; arrays inside a training loop are not looked at
     x = as_float(x)
     output_domain(net, domain_of_batch(x.shape))
-    return to_flax(net).apply(params, x)
+    if not isinstance(params, Mapping):
+        raise ValueError(f"`params`: expected what `net.init(key, x.shape)` returns, got {type(params).__name__}.")
+    try:
+        return to_flax(net).apply(params, x)
+    except flax.errors.FlaxError as error:
+        wanted = f"expected those of `net.init(key, {x.shape})`"
+        raise ValueError(f"`params`: {wanted}, got others: {str(error).split(' (https')[0]}") from error

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from eqbook.plotting.svg import alternative_text, to_svg
+from eqbook.plotting.svg import alternative_text, check_figure, to_svg
 
 _sliders = itertools.count()
 
@@ -69,6 +69,8 @@ def slider(figures: Sequence[Any], labels: Sequence[str], *, title: str, start: 
         raise ValueError(f"`figures`: expected at least two, got {len(figures)}; show a single one as it is.")
     if len(labels) != len(figures):
         raise ValueError(f"`labels`: expected {len(figures)}, one for each figure, got {len(labels)}.")
+    for figure in figures:
+        check_figure("figures", figure)
     sizes = {tuple(map(float, figure.get_size_inches())) for figure in figures}
     if len(sizes) > 1:
         raise ValueError(f"`figures`: expected one size, got {sorted(sizes)} inches; give all the same `figsize`.")

@@ -21,9 +21,13 @@ def to_svg(figure: Any, alt: str = "figure", *, tight: bool = True) -> str:
 
     Returns:
         An `<svg>` element, without XML header, with ids that no other figure of the page uses.
+
+    Raises:
+        ValueError: if `figure` is none.
     """
     import matplotlib as mpl
 
+    check_figure("figure", figure)
     buffer = io.StringIO()
     with mpl.rc_context({"svg.hashsalt": "eqbook"}):  # without it, ids would differ from run to run
         metadata = {"Date": None, "Creator": None}
@@ -37,6 +41,18 @@ def to_svg(figure: Any, alt: str = "figure", *, tight: bool = True) -> str:
     svg = svg.replace(INK, "currentColor")
     style = 'style="max-width:100%;height:auto;background:none"'
     return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(alt)}" {style} ', 1)
+
+
+def check_figure(name: str, figure: Any) -> None:
+    """Raise unless `figure` is one of matplotlib.
+
+    Raises:
+        ValueError: naming the argument.
+    """
+    from matplotlib.figure import Figure
+
+    if not isinstance(figure, Figure):
+        raise ValueError(f"`{name}`: expected a matplotlib figure, got {figure!r}.")
 
 
 def _compact(svg: str) -> str:

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from eqbook._files import write_whole
+from eqbook._files import remove_left_over, write_whole
 
 
 class ResultsError(ValueError):
@@ -68,6 +68,7 @@ def write_atomically(path: Path, text: str) -> None:
         ResultsError: if the folder cannot be written to; nothing is left behind, and an older file stays.
     """
     try:
+        remove_left_over(path.parent)
         write_whole(path, text.encode("utf8"))
     except OSError as error:
         raise ResultsError(

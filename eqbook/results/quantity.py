@@ -25,6 +25,8 @@ class Quantity:
     interval: tuple[float, float] | None = None
 
     def __post_init__(self) -> None:
+        if self.interval is not None and not (isinstance(self.interval, tuple | list) and len(self.interval) == 2):
+            raise ValueError(f"`interval`: expected (lower, upper), got {self.interval!r}.")
         given = [self.value, self.uncertainty, *(self.interval or ())]
         numbers = [number for number in given if number is not None]
         if not numbers or not all(is_number(number) and np.isfinite(number) for number in numbers):
@@ -33,7 +35,7 @@ class Quantity:
             raise ValueError("`value`: expected a number, or an `interval`, got neither.")
         if self.uncertainty is not None and (self.interval is not None or self.uncertainty < 0):
             raise ValueError("`uncertainty`: expected a half-width of at least 0 and no `interval` beside it.")
-        if self.interval is not None and (len(self.interval) != 2 or self.interval[0] > self.interval[1]):
+        if self.interval is not None and self.interval[0] > self.interval[1]:
             raise ValueError(f"`interval`: expected (lower, upper), got {self.interval}.")
 
     def __str__(self) -> str:

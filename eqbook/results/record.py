@@ -73,6 +73,9 @@ def write(chapter: str, settings: Mapping[str, Any], values: Mapping[str, Any], 
     if not is_number(wall_time_s) or not np.isfinite(wall_time_s) or wall_time_s < 0:
         raise ResultsError(f"`wall_time_s`: expected a duration in seconds, got {wall_time_s!r}.")
     path = chapter_path(chapter)
+    for name, entries in (("settings", settings), ("values", values)):
+        if not isinstance(entries, Mapping):
+            raise ResultsError(f"`{name}`: expected a dictionary, got {entries!r}.")
     record = Recorded(
         chapter=chapter,
         settings=_plain("settings", settings),

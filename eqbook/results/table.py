@@ -71,6 +71,9 @@ def comparison(rows: Sequence[Row], chapter: str, note: str = "") -> Comparison:
     """
     if not rows:
         raise ValueError("`rows`: expected at least one `Row`, got none.")
+    for row in rows:
+        if not isinstance(row, Row):
+            raise ValueError(f"`rows`: expected each to be a `Row`, got {row!r}.")
     recorded = read(chapter)
 
     def cells(row: Row) -> tuple[str, str, str, str]:

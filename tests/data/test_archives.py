@@ -1,5 +1,6 @@
 """Archives from strangers: links, devices, names that lead out, bombs, lies about lengths, damage."""
 
+import gzip
 import io
 import stat
 import struct
@@ -188,3 +189,73 @@ def test_zip_lists_files_without_folders(tmp_path):
     path = zipped(tmp_path / "a.zip", ("d/", b"", stat.S_IFDIR), ("d/x", b"1"), ("y", b"2", 0))
     with open_zip(path) as opened:
         assert opened.names == ("d/x", "y") and opened.read("d/x", 1) == b"1" and opened.read("y", 1) == b"2"
+
+
+def packed(path, *blocks):
+    """A tar archive from its parts: headers, and contents filled up to whole blocks."""
+    with gzip.open(path, "wb") as file:
+        for block in blocks:
+            file.write(block)
+            file.write(bytes(-len(block) % tarfile.BLOCKSIZE))
+        file.write(bytes(2 * tarfile.BLOCKSIZE))
+    return path
+
+
+def header(name, size, kind):
+    info = tarfile.TarInfo(name)
+    info.size, info.type = size, kind
+    return info.tobuf(tarfile.GNU_FORMAT)
+
+
+EXTENDED = {
+    "PAX": tarfile.XHDTYPE,
+    "PAX, for all": tarfile.XGLTYPE,
+    "long name": tarfile.GNUTYPE_LONGNAME,
+    "long link": tarfile.GNUTYPE_LONGLINK,
+}
+SIZE = 3 * 10**7
+
+
+@pytest.mark.parametrize("kind", EXTENDED.values(), ids=list(EXTENDED))
+def test_bomb_in_a_header_is_not_unpacked(tmp_path, kind):
+    """Thirty megabytes of zeros where a long name should be."""
+    path = packed(tmp_path / "bomb.tar.gz", header("x", SIZE, kind), bytes(SIZE), header("x", 0, tarfile.REGTYPE))
+    assert path.stat().st_size < 10**5
+    for read in (lambda: read_member(path, "x", limit=100), lambda: dict(tar_members(path, limit=100, count=10))):
+        tracemalloc.start()
+        with pytest.raises(
+            AlteredFileError, match="(?s)expected a tar archive, got damaged data .*header of 30000000 bytes"
+        ):
+            read()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 10**6
+
+
+def test_honest_extended_headers_are_read(tmp_path):
+    for number, style in enumerate((tarfile.PAX_FORMAT, tarfile.GNU_FORMAT)):
+        name = "data/" + "x" * 300
+        path = tmp_path / f"{number}.tar"
+        with tarfile.open(path, "w", format=style) as tar:
+            info, content = entry(name, b"content")
+            tar.addfile(info, content)
+        assert read_member(path, name, limit=100) == b"content"
+
+
+def test_sparse_files_are_refused(tmp_path):
+    path = packed(tmp_path / "sparse.tar.gz", header("x", 0, tarfile.GNUTYPE_SPARSE))
+    pax = tarfile.TarInfo("x")
+    pax.pax_headers = {"GNU.sparse.major": "1", "GNU.sparse.minor": "0"}
+    second = packed(tmp_path / "pax.tar.gz", pax.tobuf(tarfile.PAX_FORMAT))
+    for one in (path, second):
+        with pytest.raises(AlteredFileError, match="a sparse file"):
+            read_member(one, "x", limit=100)
+
+
+def test_archive_of_countless_members(tmp_path, monkeypatch):
+    """Empty members and folders cost no bytes when packed."""
+    monkeypatch.setattr("eqbook.data.archives.MOST_MEMBERS", 50)
+    for kind in (tarfile.REGTYPE, tarfile.DIRTYPE):
+        path = packed(tmp_path / "many.tar.gz", *[header(f"{k}", 0, kind) for k in range(60)])
+        with pytest.raises(AlteredFileError, match="members, got more"):
+            read_member(path, "wanted", limit=100)

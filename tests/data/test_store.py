@@ -91,7 +91,12 @@ def test_disk_that_fills_up(monkeypatch, store, toy, site):
     monkeypatch.setattr("pathlib.Path.write_bytes", full)
     with pytest.raises(DataDirectoryError, match="cannot write train-images-idx3-ubyte: No space left.*free space"):
         fetch(toy.at(site.address), store)
-    assert not list((store / "toy").iterdir())
+    assert [path.name for path in (store / "toy").iterdir()] == ["train-images-idx3-ubyte.gz.part"]  # arrived, and kept
+    monkeypatch.undo()
+    site.requests.clear()
+    fetch(toy.at(site.address), store)  # there is room again: nothing that had arrived is asked for
+    assert site.requests[0] == ("/train-images-idx3-ubyte.gz", f"bytes={site.sent['/train-images-idx3-ubyte.gz']}-")
+    assert sorted(path.name for path in (store / "toy").iterdir()) == sorted(toy.contents)
 
 
 def test_two_at_once_download_once(store, toy, site):

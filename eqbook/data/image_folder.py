@@ -1,0 +1,152 @@
+"""Pictures in a folder for each class, as ImageNet is kept, in batches: for data that do not fit in memory."""
+
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from jaxtyping import Int32, UInt8
+
+from eqbook._checks import check_int
+from eqbook.data.errors import AlteredFileError, DataDirectoryError, DataError
+
+SUFFIXES = (".jpeg", ".jpg", ".png")
+
+
+@dataclass(frozen=True)
+class ImageFolder:
+    """Pictures `<root>/train/<class>/*.JPEG` and `<root>/val/<class>/*.JPEG`, also `.jpg` and `.png`.
+
+    Classes are numbered in the alphabetical order of the folders below `train`. A picture is resized so that its
+    shorter side is `side * 256 / 224` pixels, and the middle square of `side` pixels is cut out: the usual way of
+    testing on ImageNet. There is no random crop, so that a transformation of pixels is the same for all examples.
+
+    Args:
+        root: the folder.
+        side: side of the pictures, in pixels.
+
+    Raises:
+        DataDirectoryError: if a folder is missing, or a class has no picture.
+    """
+
+    root: str | os.PathLike[str]
+    side: int = 224
+    class_names: tuple[str, ...] = field(init=False)
+
+    def __post_init__(self) -> None:
+        check_int("side", self.side, 1)
+        object.__setattr__(self, "class_names", tuple(path.name for path in _folders(Path(self.root) / "train")))
+
+    def files(self, split: str) -> tuple[list[Path], Int32[np.ndarray, " n"]]:
+        """All pictures of a split, class by class, and their classes.
+
+        Args:
+            split: `"train"` or `"val"`.
+
+        Raises:
+            DataDirectoryError: if a folder is missing, or a class has no picture.
+        """
+        found: list[Path] = []
+        labels: list[int] = []
+        for label, name in enumerate(self.class_names):
+            folder = Path(self.root) / split / name
+            here = sorted(p for p in folder.iterdir() if p.suffix.lower() in SUFFIXES) if folder.is_dir() else []
+            if not here:
+                raise DataDirectoryError(
+                    f"`{folder}`: expected a folder with pictures ({', '.join(SUFFIXES)}), got none; each class of "
+                    f"train/ needs one below {split}/ too."
+                )
+            found += here
+            labels += [label] * len(here)
+        return found, np.asarray(labels, np.int32)
+
+    def subset(self, split: str, size: int | None, seed: int) -> list[int]:
+        """Indices of a random part of a split in random order; one of a smaller size is the beginning of it.
+
+        Args:
+            split: `"train"` or `"val"`.
+            size: how many; `None` is all.
+            seed: of the order.
+
+        Raises:
+            ValueError: if there are not so many.
+        """
+        count = len(self.files(split)[0])
+        if size is not None and check_int("size", size, 1) > count:
+            raise ValueError(f"`size`: expected at most {count}, the pictures of {split!r}, got {size}.")
+        return np.random.default_rng(seed).permutation(count)[:size].tolist()
+
+    def batches(
+        self, split: str, rows: Sequence[int], batch_size: int, *, epochs: int = 1, seed: int | None = None
+    ) -> Iterator[tuple[UInt8[np.ndarray, "n side side 3"], Int32[np.ndarray, " n"]]]:
+        """Batches of some pictures, decoded by threads, one batch ahead.
+
+        Args:
+            split: `"train"` or `"val"`.
+            rows: indices of pictures.
+            batch_size: pictures in a batch.
+            epochs: passes over them.
+            seed: draws the order of each pass anew, and leaves out the rest that does not fill a batch; `None` keeps
+                the order and the rest.
+
+        Raises:
+            AlteredFileError: if a file is no picture.
+            DataError: if Pillow is not installed.
+        """
+        paths, labels = self.files(split)
+        check_int("batch_size", batch_size, 1)
+        plan = []
+        for epoch in range(epochs):
+            order = np.asarray(rows)
+            if seed is not None:
+                order = np.random.default_rng((seed, epoch)).permutation(order)[: len(rows) // batch_size * batch_size]
+            plan += [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+
+            def start(batch):
+                return [pool.submit(read_square, paths[i], self.side) for i in batch]
+
+            ahead = start(plan[0]) if plan else []
+            for number, batch in enumerate(plan):
+                here, ahead = ahead, start(plan[number + 1]) if number + 1 < len(plan) else []
+                yield np.stack([one.result() for one in here]), labels[batch]
+
+
+def read_square(path: Path, side: int) -> UInt8[np.ndarray, "side side 3"]:
+    """The middle square of a picture whose shorter side was made `side * 256 / 224` pixels.
+
+    Args:
+        path: a JPEG or PNG file.
+        side: side of the square, in pixels.
+
+    Raises:
+        AlteredFileError: if the file is no picture.
+        DataError: if Pillow is not installed.
+    """
+    try:
+        from PIL import Image
+    except ImportError as error:
+        raise DataError(f"`{path}`: reading pictures needs Pillow; install it (pip install pillow).") from error
+    shorter = round(side * 256 / 224)
+    try:
+        with Image.open(path, formats=("JPEG", "PNG")) as picture:
+            scale = shorter / min(picture.size)
+            width, height = (max(shorter, round(scale * length)) for length in picture.size)
+            picture = picture.convert("RGB").resize((width, height), Image.Resampling.BILINEAR)
+            left, top = (width - side) // 2, (height - side) // 2
+            return np.asarray(picture.crop((left, top, left + side, top + side)), np.uint8)
+    except Exception as error:  # Pillow's decoders raise many kinds, from SyntaxError to struct.error
+        raise AlteredFileError(f"`{path}`: expected a JPEG or PNG picture, got damaged data ({error}).") from error
+
+
+def _folders(path: Path) -> list[Path]:
+    """The folders below `path`, by name."""
+    found = sorted(p for p in path.iterdir() if p.is_dir()) if path.is_dir() else []
+    if not found:
+        raise DataDirectoryError(
+            f"`{path}`: expected a folder with one folder of pictures for each class, as ImageNet has them, "
+            f"got {'none below it' if path.is_dir() else 'nothing there'}."
+        )
+    return found

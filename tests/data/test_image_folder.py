@@ -1,0 +1,72 @@
+"""A tiny folder that looks like ImageNet."""
+
+import numpy as np
+import pytest
+
+from eqbook.data import AlteredFileError, DataDirectoryError, ImageFolder
+
+Image = pytest.importorskip("PIL.Image")
+
+
+@pytest.fixture
+def root(tmp_path):
+    """Two classes with pictures of one colour: red is their class, green the number of the picture."""
+    for split, counts in (("train", (3, 4)), ("val", (2, 1))):
+        for label, (name, count) in enumerate(zip(("n01", "n02"), counts)):
+            folder = tmp_path / split / name
+            folder.mkdir(parents=True)
+            for k in range(count):
+                picture = np.full((40 + 10 * k, 60, 3), (100 * label, 10 * k, 5), np.uint8)
+                suffix = "png" if k % 2 else "JPEG"
+                Image.fromarray(picture).save(folder / f"{k}.{suffix}", quality=100)
+    (tmp_path / "train" / "n01" / "readme.txt").write_text("not a picture")
+    return tmp_path
+
+
+def test_reads_classes_and_pictures(root):
+    folder = ImageFolder(root, side=8)
+    assert folder.class_names == ("n01", "n02")
+    paths, labels = folder.files("train")
+    assert len(paths) == 7 and labels.tolist() == [0, 0, 0, 1, 1, 1, 1]
+    ((x, y),) = folder.batches("train", range(7), 10)
+    assert x.shape == (7, 8, 8, 3) and x.dtype == np.uint8 and y.tolist() == labels.tolist()
+    np.testing.assert_allclose(x[..., 0], np.broadcast_to(100 * y[:, None, None], (7, 8, 8)), atol=3)  # JPEG
+    np.testing.assert_array_equal(x[1, ..., 1], 10)  # PNG
+
+
+def test_the_middle_square_is_kept(tmp_path):
+    """Of a picture twice as wide as high, black left, grey in the middle, white right."""
+    for split in ("train", "val"):
+        (tmp_path / split / "a").mkdir(parents=True)
+    picture = np.zeros((64, 128, 3), np.uint8)
+    picture[:, 36:92], picture[:, 92:] = 128, 255
+    Image.fromarray(picture).save(tmp_path / "train" / "a" / "a.png")
+    ((x, _),) = ImageFolder(tmp_path, side=56).batches("train", [0], 1)  # 64 pixels high: nothing is resized
+    np.testing.assert_array_equal(x, 128)
+
+
+def test_orders(root):
+    folder = ImageFolder(root, side=4)
+    rows = folder.subset("train", None, 3)
+    assert sorted(rows) == list(range(7)) and folder.subset("train", 4, 3) == rows[:4] != folder.subset("train", 4, 4)
+
+    def seen(**options):
+        return [y.tolist() for _, y in folder.batches("train", rows, 2, **options)]
+
+    assert [len(y) for y in seen()] == [2, 2, 2, 1]
+    passes = seen(epochs=2, seed=1)
+    assert [len(y) for y in passes] == [2] * 6 and passes == seen(epochs=2, seed=1) and passes[:3] != passes[3:]
+
+
+def test_errors_name_the_path(root, tmp_path):
+    with pytest.raises(DataDirectoryError, match="nowhere.train`: expected a folder with one folder of pictures"):
+        ImageFolder(tmp_path / "nowhere")
+    folder = ImageFolder(root, side=4)
+    with pytest.raises(ValueError, match="`size`: expected at most 3"):
+        folder.subset("val", 4, 0)
+    (root / "val" / "n02" / "0.JPEG").unlink()
+    with pytest.raises(DataDirectoryError, match="n02`: expected a folder with pictures"):
+        folder.files("val")
+    (root / "train" / "n01" / "0.JPEG").write_bytes(b"nothing")
+    with pytest.raises(AlteredFileError, match="0.JPEG`: expected a JPEG or PNG picture"):
+        list(folder.batches("train", [0], 1))
