@@ -58,6 +58,7 @@ _SUBMODULES = (
     "kernels",
     "layers",
     "metrics",
+    "models",
     "networks",
     "neural_tangents",
     "plotting",

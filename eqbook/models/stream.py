@@ -1,0 +1,132 @@
+"""Training and testing one network on batches, which need not fit in memory together."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jaxtyping import Array, Float, Int
+
+from eqbook._checks import check_int
+from eqbook.ensembles.losses import cross_entropy
+
+Batches = Iterable[tuple[Array, Array]]
+
+
+@partial(jax.jit, static_argnums=0)
+def initial_params(net: Any, key: jax.Array, x: Float[Array, "n h w c"]) -> Any:
+    """Initial parameters of a network, by a program that is compiled once for each network.
+
+    Args:
+        net: Flax module.
+        key: random key.
+        x: one image or more, of which only the shape and the dtype matter.
+    """
+    return net.init(key, x[:1])
+
+
+def train_on_stream(
+    net: Any,
+    params: Any,
+    batches: Batches,
+    rates: Sequence[float] | Float[np.ndarray, " steps"],
+    optimizer: optax.GradientTransformation,
+) -> tuple[Any, Float[np.ndarray, " steps"]]:
+    r"""Train one network by cross-entropy, $\theta_{s+1} = \theta_s - \eta_s u_s$, a step for each batch.
+
+    The program of a step is compiled once for a network, an optimiser and a size of batches, and serves every call:
+    runs on many data sets cost one compilation. The next batch is read while the device computes.
+
+    Args:
+        net: Flax module.
+        params: where to start.
+        batches: images `[n, h, w, c]` in floating numbers and classes `[n]`, as many batches as there are steps.
+        rates: $\eta_s$, `[steps]`.
+        optimizer: from optax, without a step size: $u_s$ is what it makes of the gradient; such as `flax_momentum()`.
+
+    Returns:
+        Parameters, and the loss of each step in nats, before it.
+
+    Raises:
+        ValueError: if there are not as many batches as steps.
+        FloatingPointError: if the loss is no longer finite; names the step.
+    """
+    state, losses, reader = optimizer.init(params), [], iter(batches)
+    for number, rate in enumerate(np.asarray(rates, float)):
+        batch = next(reader, None)
+        if batch is None:
+            raise ValueError(f"`batches`: expected {len(rates)}, one for each step size, got {number}.")
+        params, state, value = _step(net, optimizer, params, state, *map(jnp.asarray, batch), rate)
+        losses.append(value)
+        if number % 100 == 99 or number == len(rates) - 1:  # looking at each would wait for it
+            _check(losses, number - number % 100)
+    if next(reader, None) is not None:
+        raise ValueError(f"`batches`: expected {len(rates)}, one for each step size, got more.")
+    return params, np.asarray(losses)
+
+
+def predict_on_stream(
+    net: Any, params: Any, batches: Batches
+) -> tuple[Float[np.ndarray, "n classes"], Int[np.ndarray, " n"]]:
+    """Outputs of a network for all images, and their classes.
+
+    Args:
+        net: Flax module.
+        params: its parameters.
+        batches: images `[n, h, w, c]` and classes `[n]`.
+
+    Raises:
+        ValueError: if there is no batch.
+    """
+    found = [(np.asarray(_outputs(net, params, jnp.asarray(x))), np.asarray(y)) for x, y in batches]
+    if not found:
+        raise ValueError("`batches`: expected at least one batch, got none.")
+    scores, labels = zip(*found)
+    return np.concatenate(scores), np.concatenate(labels)
+
+
+def batches_of(
+    x: Float[Array, "n h w c"], y: Int[Array, " n"], batch_size: int, *, epochs: int = 1, seed: int | None = None
+) -> Iterator[tuple[Array, Array]]:
+    """Batches of images in memory, as `eqbook.data.ImageFolder.batches` makes them of files.
+
+    Args:
+        x: images.
+        y: classes.
+        batch_size: images in a batch.
+        epochs: passes over them.
+        seed: draws the order of each pass anew, and leaves out the rest that does not fill a batch; `None` keeps the
+            order and the rest.
+    """
+    check_int("batch_size", batch_size, 1)
+    for epoch in range(epochs):
+        order = np.arange(len(x))
+        if seed is not None:
+            order = np.random.default_rng((seed, epoch)).permutation(order)[: len(x) // batch_size * batch_size]
+        for i in range(0, len(order), batch_size):
+            yield x[order[i : i + batch_size]], y[order[i : i + batch_size]]
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _step(net, optimizer, params, state, x, y, rate):
+    value, gradient = jax.value_and_grad(lambda p: cross_entropy(net.apply(p, x), y))(params)
+    updates, state = optimizer.update(gradient, state, params)
+    moved = jax.tree.map(lambda p, u: p - jnp.asarray(rate, p.dtype) * u, params, updates)
+    return moved, state, value
+
+
+@partial(jax.jit, static_argnums=0)
+def _outputs(net, params, x):
+    return net.apply(params, x)
+
+
+def _check(losses: list[Any], first: int) -> None:
+    for number in range(first, len(losses)):
+        losses[number] = float(losses[number])
+        if not np.isfinite(losses[number]):
+            raise FloatingPointError(
+                f"training diverged: the loss of step {number + 1} is {losses[number]}; lower `rates`."
+            )

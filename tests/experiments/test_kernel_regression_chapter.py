@@ -1,0 +1,101 @@
+"""The paper profile of the chapter on kernel regression."""
+
+import numpy as np
+import pytest
+
+import eqbook as eq
+
+TASKS = ("histology", "clothes", "pictures")
+CUT = dict(
+    sides=dict.fromkeys(TASKS, 8),
+    train_sizes=dict(histology=(5, 8, 12), clothes=(4, 8), pictures=(4, 8)),
+    pools=dict(histology=2, clothes=1, pictures=1),
+    sets=2,
+    validation=dict.fromkeys(TASKS, 3),
+    test=dict.fromkeys(TASKS, 9),
+    other_patients=4,
+    turns=2,
+    block=8,
+)
+# Any images do; those of one shape share a compiled program.
+FETCHED = {
+    "fetch_nct_crc": "histology",
+    "fetch_pathmnist": "histology",
+    "fetch_fashion_mnist": "cifar10",
+    "fetch_cifar10": "cifar10",
+}
+SKIP = ("def literal", "def predict", "offset = ")  # checks that do not depend on the profile
+
+
+def test_records_what_it_measured(run_paper_profile):
+    names, recorded = run_paper_profile("kernel_regression", CUT, FETCHED, SKIP)
+    assert recorded.settings["data"] == "nct_crc" and recorded.settings["other_patients"] == 4
+    for key, quantity in names["quantities"].items():
+        assert recorded.quantity(key) == quantity
+    for size in (5, 8, 12):
+        assert {f"histology_{model}_{size}" for model in ("cnn", "c4", "d4", "doubled", "augmented")} <= set(
+            names["quantities"]
+        )
+    assert {"notebook_cnn", "notebook_c4", "pictures_cnn_upright_8", "clothes_c4_gain_4"} <= set(names["quantities"])
+    columns = [row[2:] for row in names["comparison"].rows]
+    assert all(middle == build for middle, build in columns if build != "–"), "this build is the recorded run"
+    assert {build for _, build in columns} != {"–"}
+    assert "recorded run: " in names["comparison"].caption
+
+    # training sets of one size are disjoint: two of each of two pools, one of the largest
+    assert [names["correct"]["histology", "C4"][n].shape for n in (5, 8, 12)] == [(5, 4, 16), (5, 2, 16), (5, 2, 16)]
+
+    # the table is the kernel of the group network, for pools whose size no block divides
+    task, table = names["tasks"]["histology"], names["tables"]["histology"][1]
+    net = eq.Sequential(
+        eq.Lift(names["D4"], 1, (3, 3), "VALID"),
+        eq.Relu(),
+        eq.GroupConv(names["D4"], 1, (3, 3), "VALID"),
+        eq.Relu(),
+        eq.GroupPool(),
+        eq.Dense(1),
+    )
+    bound = eq.testing.tolerance(np.float32, (8 * 64) ** 2)
+    found = names["model_kernels"](table, "D4", "dense")[1]
+    assert found.shape == (1, 16, 12)
+    expected = eq.gram(net, task.rest, task.pools[1], kinds=("ntk",)).ntk
+    assert eq.testing.relative_error(found[0], expected) < bound
+
+    # and turning two images turns its entries
+    same, group = names["model_kernels"](table, "CNN")[0], names["D4"]
+    angles = np.arange(12) % 8
+    moved = np.concatenate([eq.groups.ImageAction(group)(int(g), x[None]) for g, x in zip(angles, task.pools[1])])
+    direct, _ = names["tabulate"](names["cnn"], group, moved, task.rest)
+    entries = names["turned"](same, group, angles, angles)
+    assert eq.testing.relative_error(entries, names["model_kernels"](direct, "CNN")[0][0]) < bound
+
+
+@pytest.mark.parametrize("data", ["nct_crc", "pathmnist"])
+def test_reads_either_data_set(run_paper_profile, data):
+    later = (
+        "def blocks",
+        "tabulate",
+        "add_tables",
+        "read_out",
+        "def right",
+        "bootstrap",
+        "quantities",
+        "curves",
+        "dense",
+        "gains",
+    )
+    later += ("def predict", "correct[", "Path.cwd")
+    names, recorded = run_paper_profile("kernel_regression", {**CUT, "data": data}, FETCHED, later)
+    assert recorded is None
+    task = names["tasks"]["histology"]
+    assert [pool.shape for pool in task.pools] == [(12, 8, 8, 3)] * 2
+    assert task.rest.shape == (16, 8, 8, 3) and task.classes == 2, "labels come with these data"
+
+
+def test_the_settings_of_the_paper_are_those_of_the_paper(paper_settings):
+    settings = paper_settings("kernel_regression")
+    assert settings["data"] == "nct_crc" and settings["sides"]["histology"] == 32
+    published = {5, 12, 20, 40, 80, 100, 200, 300, 500, 1000}
+    assert published | {8} == set(settings["train_sizes"]["histology"])
+    assert settings["test"]["histology"] == 1000 and 1e-4 in settings["ridges"]
+    assert settings["train_sizes"]["clothes"][-1] == settings["train_sizes"]["pictures"][-1] == 10_000

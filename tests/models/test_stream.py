@@ -1,0 +1,55 @@
+"""Training on batches, from memory and from wherever else."""
+
+import jax
+import numpy as np
+import optax
+import pytest
+
+from eqbook.models import MLPMixer, batches_of, flax_momentum, flax_rates, predict_on_stream, train_on_stream
+
+NET = MLPMixer(4, 1, 8, 8, 8, 2)
+PLAIN = optax.identity()
+
+
+def some(count=64):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, count).astype(np.int32)
+    return (rng.normal(size=(count, 8, 8, 3)) + y[:, None, None, None]).astype(np.float32), y
+
+
+@pytest.fixture(scope="module")
+def start():
+    return jax.jit(NET.init)(jax.random.key(0), some()[0][:1])
+
+
+def test_learns_what_it_sees(start):
+    x, y = some()
+    rates = flax_rates(64, 10, 8, base_rate=6.4)
+    params, losses = train_on_stream(NET, start, batches_of(x, y, 8, epochs=10, seed=1), rates, flax_momentum())
+    assert len(losses) == 80 and losses[0] == pytest.approx(np.log(2), rel=1e-5)  # its read-out starts at 0
+    scores, seen = predict_on_stream(NET, params, batches_of(x, y, 40))
+    assert scores.shape == (64, 2) and np.mean(scores.argmax(-1) != seen) < 0.1
+    np.testing.assert_array_equal(seen, y)
+
+
+def test_batches_visit_every_example():
+    x, y = some(10)
+    passes = [y_.tolist() for y_ in (b[0][:, 0, 0, 0] for b in batches_of(x, y, 5, epochs=2, seed=3))]
+    first, second = passes[0] + passes[1], passes[2] + passes[3]
+    assert sorted(first) == sorted(second) == sorted(x[:, 0, 0, 0].tolist()) and first != second
+    assert [len(b[1]) for b in batches_of(x, y, 4)] == [4, 4, 2] and len(list(batches_of(x, y, 4, seed=0))) == 2
+
+
+def test_as_many_batches_as_steps(start):
+    x, y = some()
+    for steps, words in ((9, "expected 9, one for each step size, got 8"), (7, "expected 7, .* got more")):
+        with pytest.raises(ValueError, match=f"`batches`: {words}"):
+            train_on_stream(NET, start, batches_of(x, y, 8), np.zeros(steps), PLAIN)
+    with pytest.raises(ValueError, match="`batches`: expected at least one"):
+        predict_on_stream(NET, start, [])
+
+
+def test_divergence_names_the_step(start):
+    x, y = some()
+    with pytest.raises(FloatingPointError, match="the loss of step [0-9]+ is nan"):
+        train_on_stream(NET, start, batches_of(x, y, 8), np.full(8, 1e30), PLAIN)
