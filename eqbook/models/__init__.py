@@ -2,8 +2,9 @@
 
 `resnet(50)` and `mixer("S/16")` are the standard sizes; small ones take other numbers of blocks and features. All
 normalise each example on its own and have no running averages, so that `eq.train_ensemble` trains them: the parameters
-are all there is. `flax_recipe` is the optimiser of Flax's ImageNet example; `train_on_stream` trains with it on batches
-that come from a disk, or from memory, and compiles once for data sets of all sizes.
+are all there is. `flax_recipe` is the optimiser of Flax's ImageNet example, for `eq.train_ensemble`. `train_on_stream`
+takes its two parts, `flax_momentum` and `flax_rates`, trains on batches that come from a disk, or from memory, and
+compiles once for data sets of all sizes.
 """
 
 from eqbook.models.conv import StridedConv as StridedConv

@@ -49,8 +49,8 @@ def flax_momentum(weight_decay: float = 1e-4, momentum: float = 0.9) -> optax.Gr
     r"""Gradients with decay of the weights and Nesterov's momentum, to be multiplied by a step size.
 
     The loss gets the term $\frac\lambda2 |W|^2$ of all weights with two axes or more: not of biases, nor of the scales
-    of norms. It commutes with orthogonal maps of the weights of a layer, so networks can be coupled. Called twice it
-    returns the same object, so that programs compiled for it are found again.
+    of norms. It commutes with orthogonal maps of the weights of a layer, so networks can be coupled. Called again
+    in the same way it returns the same object, so that programs compiled for it are found again.
 
     Args:
         weight_decay: $\lambda$.
