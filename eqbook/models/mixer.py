@@ -109,8 +109,9 @@ def mixer(size: str, *, patch: int | None = None, classes: int = 1000) -> MLPMix
         classes: number of outputs.
 
     Raises:
-        ValueError: for another size.
+        ValueError: for another size, or a side that is no positive integer.
     """
     if size not in SIZES:
         raise ValueError(f"`size`: expected one of {', '.join(SIZES)}, got {size!r}; else use `MLPMixer`.")
-    return MLPMixer(patch or int(size.split("/")[1]), *SIZES[size], classes)
+    side = int(size.split("/")[1]) if patch is None else check_int("patch", patch, 1)
+    return MLPMixer(side, *SIZES[size], classes)

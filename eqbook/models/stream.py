@@ -100,8 +100,13 @@ def batches_of(
         epochs: passes over them.
         seed: draws the order of each pass anew, and leaves out the rest that does not fill a batch; `None` keeps the
             order and the rest.
+
+    Raises:
+        ValueError: if the numbers of images and of classes differ, or `batch_size` is not positive.
     """
     check_int("batch_size", batch_size, 1)
+    if len(x) != len(y):
+        raise ValueError(f"`y`: expected a class for each of {len(x)} images, got {len(y)}.")
     for epoch in range(epochs):
         order = np.arange(len(x))
         if seed is not None:

@@ -156,6 +156,7 @@ def test_an_ensemble_learns():
     [
         (lambda: resnet(19), "`depth`: expected one of 18, 34"),
         (lambda: mixer("S/17"), "`size`: expected one of S/32"),
+        (lambda: mixer("S/16", patch=0), "`patch`: expected an integer of at least 1"),
         (lambda: flax_recipe(4, 1, 8), "`batch_size`: expected at most 4"),
         (lambda: flax_recipe(4, 1, 2, base_rate=0.0), "`base_rate`: expected a positive number"),
         (lambda: count(ResNet((1,), stem="mnist"), 8), "`stem`: expected one of imagenet, cifar"),
