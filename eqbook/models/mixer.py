@@ -51,7 +51,7 @@ class MLPMixer(nn.Module):
 
     Args:
         patch: side $p$ of a patch; divides the image's.
-        blocks: number of `MixerBlock`s.
+        blocks: number of blocks, each a `MixerBlock`.
         features: features of a patch.
         token_units: hidden units of the token mixing.
         channel_units: hidden units of the channel mixing.
