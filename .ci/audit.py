@@ -30,7 +30,11 @@ def ask(lock: Path, folder: Path) -> dict | str:
     """Return the report of pip-audit on a lock file, or why there is none. It is installed in `folder`, by itself."""
     venv.create(folder, with_pip=True)
     python = folder / "bin" / "python"
-    install = subprocess.run([python, "-m", "pip", "install", "--quiet", "pip-audit"], capture_output=True, text=True)
+    command = [python, "-m", "pip", "install", "--quiet", "pip-audit"]
+    try:
+        install = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    except subprocess.TimeoutExpired:
+        return "pip-audit could not be installed within 300 s"
     if install.returncode:
         return "pip-audit could not be installed: " + install.stderr.strip()[-300:]
     output = folder / "report.json"
