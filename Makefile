@@ -6,6 +6,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.eqbook-ready
 PORT ?= 8000
 # Processes that run the tests; each file's tests stay in one. Chapters run one after the other: each uses all cores.
+# The time that an import takes is measured first, with nothing beside it.
 TEST_PROCESSES ?= 2
 
 .PHONY: help book test check-pages serve lint lock clean distclean
@@ -38,7 +39,9 @@ book: $(READY)
 # Both run, also when the first fails; the chapters' outputs go to the cache that `make book` reads.
 test: $(READY)
 	@status=0; \
-	$(BIN)/python -m pytest tests --ignore=tests/book/pages -n $(TEST_PROCESSES) --dist loadfile || status=1; \
+	$(BIN)/python -m pytest tests/test_import.py || status=1; \
+	$(BIN)/python -m pytest tests --ignore=tests/book/pages --ignore=tests/test_import.py \
+	  -n $(TEST_PROCESSES) --dist loadfile || status=1; \
 	$(BIN)/python -m pytest --nbmake book/ || status=1; \
 	exit $$status
 

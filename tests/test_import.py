@@ -25,12 +25,12 @@ print([name for name in {HEAVY} if name in sys.modules])
 
 
 def test_core_imports_within_three_seconds():
-    """The bound of the project's promise, in CPU time: what else the machine does is no matter. The best of three."""
+    """The bound of the project's promise, for all public names; the best of three, since machines stall."""
     code = """
-import time; start = time.process_time()
+import time; start = time.perf_counter()
 import eqbook as eq
 [getattr(eq, n) for n in ("Sequential", "gram", "EnsembleLaw", "cyclic", "train_ensemble")]
-print(time.process_time() - start)
+print(time.perf_counter() - start)
 """
     assert min(float(run(code)) for _ in range(3)) < 3
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from jaxtyping import Int32, UInt8
+from jaxtyping import Int, Int32, UInt8
 
 from eqbook._checks import check_int
 from eqbook.data.errors import AlteredFileError, DataDirectoryError, DataError
@@ -96,22 +96,38 @@ class ImageFolder:
             DataError: if Pillow is not installed.
         """
         paths, labels = self.files(split)
-        check_int("batch_size", batch_size, 1)
-        plan = []
-        for epoch in range(epochs):
-            order = np.asarray(rows)
-            if seed is not None:
-                order = np.random.default_rng((seed, epoch)).permutation(order)[: len(rows) // batch_size * batch_size]
-            plan += [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
         with ThreadPoolExecutor(os.cpu_count()) as pool:
+            batches = (
+                (labels[rows], [pool.submit(read_square, paths[i], self.side) for i in rows])
+                for rows in batch_rows(rows, batch_size, epochs, seed)
+            )
+            here = next(batches, None)
+            while here is not None:
+                ahead = next(batches, None)
+                yield np.stack([one.result() for one in here[1]]), here[0]
+                here = ahead
 
-            def start(batch):
-                return [pool.submit(read_square, paths[i], self.side) for i in batch]
 
-            ahead = start(plan[0]) if plan else []
-            for number, batch in enumerate(plan):
-                here, ahead = ahead, start(plan[number + 1]) if number + 1 < len(plan) else []
-                yield np.stack([one.result() for one in here]), labels[batch]
+def batch_rows(rows: Sequence[int], batch_size: int, epochs: int, seed: int | None) -> Iterator[Int[np.ndarray, " b"]]:
+    """The rows of each batch, one pass after the other.
+
+    Args:
+        rows: indices of examples.
+        batch_size: examples in a batch.
+        epochs: passes over them.
+        seed: draws the order of each pass anew, and leaves out the rest that does not fill a batch; `None` keeps the
+            order and the rest.
+
+    Raises:
+        ValueError: if a number is out of range.
+    """
+    check_int("batch_size", batch_size, 1)
+    for epoch in range(check_int("epochs", epochs, 0)):
+        order = np.asarray(rows)
+        if seed is not None:
+            order = np.random.default_rng((seed, epoch)).permutation(order)[: len(order) // batch_size * batch_size]
+        for i in range(0, len(order), batch_size):
+            yield order[i : i + batch_size]
 
 
 def read_square(path: Path, side: int) -> UInt8[np.ndarray, "side side 3"]:

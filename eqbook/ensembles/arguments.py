@@ -147,7 +147,7 @@ def check_outputs(name: str, outputs: np.ndarray, members: Sequence[int]) -> Non
     good = np.isfinite(outputs).reshape(len(outputs), -1).all(axis=1)
     if not good.all():
         raise FloatingPointError(
-            f"`{name}`: the outputs of member {members[int(np.argmin(good))]} are not finite: training is about to "
-            "diverge, or the inputs are too large for the dtype; lower the learning rate of `optimizer`, or scale "
-            "the inputs."
+            f"`{name}`: an output of member {members[int(np.argmin(good))]} is not finite: training is about to "
+            "diverge, or the inputs are too large for the dtype; lower the learning rate of `optimizer`, or scale the "
+            "inputs."
         )

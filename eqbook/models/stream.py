@@ -10,7 +10,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int
 
-from eqbook._checks import check_int
+from eqbook.data.image_folder import batch_rows
 from eqbook.ensembles.losses import cross_entropy
 
 Batches = Iterable[tuple[Array, Array]]
@@ -104,15 +104,10 @@ def batches_of(
     Raises:
         ValueError: if the numbers of images and of classes differ, or `batch_size` is not positive.
     """
-    check_int("batch_size", batch_size, 1)
     if len(x) != len(y):
         raise ValueError(f"`y`: expected a class for each of {len(x)} images, got {len(y)}.")
-    for epoch in range(epochs):
-        order = np.arange(len(x))
-        if seed is not None:
-            order = np.random.default_rng((seed, epoch)).permutation(order)[: len(x) // batch_size * batch_size]
-        for i in range(0, len(order), batch_size):
-            yield x[order[i : i + batch_size]], y[order[i : i + batch_size]]
+    for rows in batch_rows(range(len(x)), batch_size, epochs, seed):
+        yield x[rows], y[rows]
 
 
 @partial(jax.jit, static_argnums=(0, 1))

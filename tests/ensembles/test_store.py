@@ -283,7 +283,7 @@ def test_other_folders_are_refused(tmp_path):
 
 
 def test_divergence_leaves_the_members_before_it(tmp_path):
-    with pytest.raises(FloatingPointError, match=r"member \d (is|are) not finite"):
+    with pytest.raises(FloatingPointError, match=r"member \d is not finite"):
         train(tmp_path, x=X.at[0, 0].set(1e18), optimizer=optax.sgd(0.1), loss="squared_error", batch_size=None)
     assert list(tmp_path.glob("state-*"))
 

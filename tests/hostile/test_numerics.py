@@ -199,11 +199,11 @@ def test_the_last_step_diverges():
 def test_outputs_overflow_though_parameters_do_not():
     """Parameters of 1e25 are numbers, their products are none."""
     options = TRAIN | {"optimizer": optax.sgd(1e25)}
-    with pytest.raises(FloatingPointError, match=r"`watch\['train'\]`: the outputs of member . are not finite"):
+    with pytest.raises(FloatingPointError, match=r"`watch\['train'\]`: an output of member . is not finite"):
         eq.train_ensemble(NET, jax.random.key(0), *SMALL, watch={"train": SMALL[0]}, **options)
     run = eq.train_ensemble(NET, jax.random.key(0), *SMALL, **options)
     for call in (run.predict, run.predict_mean):
-        with pytest.raises(FloatingPointError, match="`x`: the outputs of member . are not finite"):
+        with pytest.raises(FloatingPointError, match="`x`: an output of member . is not finite"):
             call(SMALL[0])
 
 
