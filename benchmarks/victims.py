@@ -117,10 +117,10 @@ def download(folder: Path, data_set: dict[str, Any]) -> Found:
 def chapter(folder: Path, cells: list[str] | None = None) -> Found:
     """The paper profile of a chapter, its sizes cut, from its first cell to the one that records.
 
-    Its calls of `eq.train_ensemble` are given a folder each, as one does who fears for hours of computation.
+    `EQBOOK_STORE_DIR` is set, as it is by one who fears for hours of computation.
 
     Args:
-        folder: where these folders are, and the recorded run.
+        folder: where its ensembles are kept, and the recorded run.
         cells: those of another chapter.
     """
     matplotlib.use("agg")
@@ -131,13 +131,8 @@ def chapter(folder: Path, cells: list[str] | None = None) -> Found:
     os.environ["EQBOOK_RESULTS_DIR"] = str(results)
     if cells is None:  # nearly all of the time would be compilation
         jax.config.update("jax_disable_most_optimizations", True)
-    trained, train, calls = _count_epochs(0.0), eq.train_ensemble, []
-
-    def with_store(*arguments: Any, **options: Any) -> Any:
-        calls.append(None)
-        return train(*arguments, **options, store=folder / f"ensemble-{len(calls):02d}")
-
-    eq.train_ensemble = with_store
+    os.environ["EQBOOK_STORE_DIR"] = str(folder)
+    trained = _count_epochs(0.0)
     names: dict[str, Any] = {"__name__": "chapter"}
     for source in cells or pages()[0]:
         # Networks this small show nothing: a claim may fail, and none comes before the record.
@@ -148,7 +143,7 @@ def chapter(folder: Path, cells: list[str] | None = None) -> Found:
             break
     recorded = eq.results.read(CHAPTER)
     text = json.dumps([recorded.settings, recorded.values], sort_keys=True).encode()
-    return {"recorded": np.frombuffer(text, np.uint8)}, {"trained": trained, "calls": len(calls)}
+    return {"recorded": np.frombuffer(text, np.uint8)}, {"trained": trained}
 
 
 JOBS = {"gram": gram, "ensemble": ensemble, "download": download, "chapter": chapter}

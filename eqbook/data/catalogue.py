@@ -142,8 +142,22 @@ QM9 = DataSet(
         Edition(
             "xyz",
             (
-                DataFile("dsgdb9nsd.xyz.tar.bz2", 86_144_227, md5="ad1ebd51ee7f5b3a6e32e974e5d54012", remote="3195389"),
-                DataFile("uncharacterized.txt", 486_752, md5="a361887bacb427b8a0ce7903d92a53b4", remote="3195404"),
+                # The publisher states MD5 only; these are the digests of the files with those MD5, as several
+                # independent projects have recorded them.
+                DataFile(
+                    "dsgdb9nsd.xyz.tar.bz2",
+                    86_144_227,
+                    "3a63848ac80691bdb8d41834b575afad345b9300d7a2db0c38adb7f6eaa8360c",
+                    md5="ad1ebd51ee7f5b3a6e32e974e5d54012",
+                    remote="3195389",
+                ),
+                DataFile(
+                    "uncharacterized.txt",
+                    486_752,
+                    "3aa5115d540b356de94791d4a74c3bf1ed91c469ecf52a4f5d7cc0506fe02e24",
+                    md5="a361887bacb427b8a0ce7903d92a53b4",
+                    remote="3195404",
+                ),
             ),
             ("https://ndownloader.figshare.com/files/{name}",),
         ),

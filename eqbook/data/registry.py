@@ -13,8 +13,8 @@ class DataFile:
         name: file name on this machine.
         size: length in bytes, unpacked if `gzip`.
         sha256: digest of the content, 64 hexadecimal digits; empty if only `md5` was published.
-        md5: digest of the content, 32 hexadecimal digits, for files whose sha256 nobody published. It finds every
-            damage, and no forgery: a reader of such a file must expect anything.
+        md5: digest of the content, 32 hexadecimal digits, where the publisher states it. It is what is checked if
+            `sha256` is empty: it finds every damage, and no forgery, so a reader of such a file must expect anything.
         remote: what addresses call the file, if not `name`.
         gzip: copies may be packed by gzip, and those on the web are. Packed copies of one file differ in their headers
             (a name, a time stamp), so the digests are those of the unpacked file.

@@ -23,7 +23,7 @@ from eqbook.ensembles.programs import Programs, choose_width
 from eqbook.ensembles.progress import Progress
 from eqbook.ensembles.run import EnsembleRun
 from eqbook.ensembles.settings import describe_run, digest
-from eqbook.ensembles.store import Store, stored_width
+from eqbook.ensembles.store import Store, folder_for, stored_width
 from eqbook.ensembles.training import Training, train_chunks
 from eqbook.grams import workers
 
@@ -83,7 +83,8 @@ def train_ensemble(
             the whole batch. A part whose activations fit the cache is quicker on a CPU. For the two losses by name.
         watch: named batches of inputs on which all members' outputs are recorded.
         record: epochs to record at, increasing, 0 for initialisation; every epoch and 0 if not given.
-        store: folder that keeps the members at each record, a checkpoint to go on from, and the losses.
+        store: folder that keeps the members at each record, a checkpoint to go on from, and the losses; if not given,
+            one in the directory that the environment variable `EQBOOK_STORE_DIR` names, and none if it names none.
         checkpoint_every: epochs between checkpoints in the store; `None` makes one at each record. What is lost when a
             process is killed is the time since.
         progress: show a progress bar on a terminal.
@@ -115,6 +116,8 @@ def train_ensemble(
     arguments.check_part(part, size if batch_size is None else batch_size, loss)
     recipe = Recipe(net, _loss(loss), optimizer, batch_size, augment, part, mean=loss == "cross_entropy")
     threads = workers.cores() if devices is None else 1
+    if store is None:
+        store = folder_for(recipe, key, x, y, at_once)
     width = at_once or stored_width(store) or choose_width(recipe, key, x, y, devices, threads)
     width = hosts.smallest(width)  # they may have different memory
     arguments.check_width(width, devices)  # that of a store may not suit the mesh

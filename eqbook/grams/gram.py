@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 
 from eqbook._checks import as_float, check_batch, check_int, check_rectangular, check_same_features
 from eqbook._hosts import hosts_of, local
+from eqbook._stores import store_directory
 from eqbook.grams import workers
 from eqbook.grams.methods.images import Images
 from eqbook.grams.methods.vectors import Vectors
@@ -70,7 +71,8 @@ def gram(
         x2: second batch; `None` means `x1`, and the result is then exactly symmetric.
         kinds: which of `"nngp"`, `"ntk"` to return.
         tile: inputs on each side of a tile; a size that suits the network if not given.
-        store: folder that keeps finished tiles. A run that was interrupted goes on from them.
+        store: folder that keeps finished tiles. A run that was interrupted goes on from them. If not given, a matrix
+            of several tiles has a folder in the directory that the environment variable `EQBOOK_STORE_DIR` names.
         mesh: devices that share each tile; if not given, one device, and all cores if it is a CPU. Its devices may
             belong to several processes (`jax.distributed`) that make the same call: they share the tiles, and all get
             the whole result.
@@ -111,10 +113,14 @@ def gram(
             raise ValueError("`store`: expected none inside jit or grad, where values are not known; leave it out.")
         return Gram(**dict(zip(kinds, compute(x1, x2), strict=True)))
     kept = None
-    if store is not None or hosts.count > 1:
+    # A single tile is found again in no time; so many of them are asked for that files would be in the way.
+    directory = store_directory() if store is None and tile < max(len(x1), 0 if x2 is None else len(x2)) else None
+    if store is not None or directory is not None or hosts.count > 1:
         inputs = [np.asarray(x) for x in (x1, x2) if x is not None]
         key = fingerprint(net, inputs, kinds=kinds, tile=tile, method=method)
         hosts.check_same("`net`, inputs and options", key)
+        if directory is not None:
+            store = directory / f"gram-{key[:16]}"
         with hosts.together():
             kept = None if store is None else Store(store, key)
     return Gram(**dict(zip(kinds, assemble(compute, x1, x2, tile, kept, progress, hosts, len(kinds)), strict=True)))
