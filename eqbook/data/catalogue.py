@@ -200,7 +200,15 @@ PATHMNIST = DataSet(
     editions=(
         Edition(
             "npz",
-            (DataFile("pathmnist.npz", 205_615_438, md5="a8b06965200029087d5bd730944a56c1"),),
+            (
+                # The publisher states MD5 only; two independent projects have recorded this digest of the file.
+                DataFile(
+                    "pathmnist.npz",
+                    205_615_438,
+                    "81823f52dc622e69db2db4c72f8e8e617938dd6864d3c1f23d4e49724a28ea72",
+                    md5="a8b06965200029087d5bd730944a56c1",
+                ),
+            ),
             (
                 "https://zenodo.org/records/10519652/files/{name}?download=1",
                 "https://zenodo.org/records/6496656/files/{name}?download=1",
