@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import flax.linen as nn
@@ -118,7 +119,7 @@ def matching_width(make: Callable[[int], Any], parameters: int, input_shape: tup
         ValueError: if `parameters` is not a positive integer, or a wider network does not have more of them.
     """
     check_int("parameters", parameters, 1)
-    count = lambda width: parameter_count(make(width), input_shape)  # noqa: E731
+    count = cache(lambda width: parameter_count(make(width), input_shape))
     low, high = 1, 2
     while count(high) < parameters:
         low, high = high, 2 * high

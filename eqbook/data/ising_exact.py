@@ -12,7 +12,10 @@ def kaufman_energy(side: int, temperature: float) -> float:
 
     $$
     Z_{1,2} = \prod_{r=0}^{L-1} 2 \{\cosh, \sinh\} \tfrac{L}{2} \gamma_{2r+1}, \quad
-    Z_{3,4} = \prod_{r=0}^{L-1} 2 \{\cosh, \sinh\} \tfrac{L}{2} \gamma_{2r}, \quad
+    Z_{3,4} = \prod_{r=0}^{L-1} 2 \{\cosh, \sinh\} \tfrac{L}{2} \gamma_{2r},
+    $$
+
+    $$
     \cosh \gamma_l = \cosh 2K \coth 2K - \cos \tfrac{\pi l}{L}, \quad \gamma_0 = 2K + \log \tanh K.
     $$
 

@@ -1,7 +1,8 @@
 """The compiled programs of one chunk of members: its width decides what they are, not the number of members."""
 
-from collections.abc import Callable, Iterable
-from functools import cached_property, partial
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import jax
@@ -18,7 +19,8 @@ class Programs:
     """Chunk `c` of width `w` holds the members `c w, ..., c w + w - 1`, also those behind the last one asked for.
 
     A member's numbers are those of its place in its chunk, whatever the number of members. Programs are compiled in
-    the thread that asks first, under its settings; threads that only call them need none.
+    the thread that asks first, under its settings; threads that only call them need none. An ensemble of the same
+    network, optimiser and loss on other data of the same shape finds them compiled.
 
     Args:
         recipe: how a member is trained.
@@ -101,12 +103,9 @@ class Programs:
     def train(self) -> Callable:
         """The program that trains a chunk."""
 
-        # The data are arguments: captured, they would be constants of the program, compiled into it.
-        def one(member, key, x, y, first, last):
-            return train_epochs(self.recipe, member, key, x, y, first, last)
-
         keys = jax.eval_shape(partial(jax.random.split, num=self.width), self._key)
-        return self._compile(one, 2, (self.shapes, keys, *self._data, np.int32(0), np.int32(0)), donate=True)
+        arguments = (self.shapes, keys, *self._data, np.int32(0), np.int32(0))
+        return self._compile(_Train(self.recipe), 2, arguments, donate=True)
 
     def evaluator(self, x: np.ndarray) -> Callable:
         """The program that evaluates a chunk on inputs of the shape of `x`."""
@@ -115,7 +114,7 @@ class Programs:
             # On the device of the training data, where the members are, if there is one.
             where = self._data[0].sharding
             example = jax.ShapeDtypeStruct(*kind, sharding=where if len(where.device_set) == 1 else None)
-            self._evaluators[kind] = self._compile(self.recipe.net.apply, 1, (self.shapes.params, example))
+            self._evaluators[kind] = self._compile(_Evaluate(self.recipe.net), 1, (self.shapes.params, example))
         return self._evaluators[kind]
 
     @cached_property
@@ -128,17 +127,12 @@ class Programs:
 
     @cached_property
     def _init_state(self) -> Callable:
-        return jax.jit(jax.vmap(self.recipe.optimizer.init)).lower(self.shapes.params).compile()
+        return _shared(_starting, self.recipe.optimizer).lower(self.shapes.params).compile()
 
     def _compile(self, function: Callable, mapped: int, arguments: tuple, donate: bool = False) -> Callable:
         """Compile `function` of one member for a chunk: the first `mapped` arguments have an axis of members."""
-        local = over_members(function, mapped)
-        options = {"donate_argnums": (0,) if donate else ()}
-        if self.mesh is not None:
-            specs = tuple(self._split() if k < mapped else PartitionSpec() for k in range(len(arguments)))
-            local = jax.shard_map(local, mesh=self._mesh, in_specs=specs, out_specs=self._split(), check_vma=False)
-            options["in_shardings"] = tuple(NamedSharding(self._mesh, spec) for spec in specs)
-        return jax.jit(local, **options).lower(*arguments).compile()
+        mesh = None if self.mesh is None else self._mesh
+        return _shared(_of_members, function, mapped, len(arguments), mesh, donate).lower(*arguments).compile()
 
     @cached_property
     def _mesh(self) -> Mesh:
@@ -152,6 +146,56 @@ class Programs:
         if self.mesh is None:
             return jnp.asarray(array)
         return jax.device_put(array, NamedSharding(self._mesh, spec))
+
+
+@dataclass(frozen=True)
+class _Train:
+    """Training of one member. The data are arguments: captured, they would be constants of the program."""
+
+    recipe: Recipe
+
+    def __call__(self, member: Member, key: jax.Array, x: Array, y: Array, first: Array, last: Array) -> Member:
+        return train_epochs(self.recipe, member, key, x, y, first, last)
+
+
+@dataclass(frozen=True)
+class _Evaluate:
+    """Outputs of one member."""
+
+    net: Any
+
+    def __call__(self, params: Any, x: Array) -> Array:
+        return self.net.apply(params, x)
+
+
+def _starting(optimizer: Any) -> Callable:
+    """First states of the optimisers of a chunk, jitted."""
+    return jax.jit(jax.vmap(optimizer.init))
+
+
+def _of_members(function: Callable, mapped: int, count: int, mesh: Mesh | None, donate: bool) -> Callable:
+    """`function` of one member, with `count` arguments, for a chunk on a mesh, jitted."""
+    local = over_members(function, mapped)
+    options: dict[str, Any] = {"donate_argnums": (0,) if donate else ()}
+    if mesh is not None:
+        split = PartitionSpec(mesh.axis_names)
+        specs = tuple(split if k < mapped else PartitionSpec() for k in range(count))
+        local = jax.shard_map(local, mesh=mesh, in_specs=specs, out_specs=split, check_vma=False)
+        options["in_shardings"] = tuple(NamedSharding(mesh, spec) for spec in specs)
+    return jax.jit(local, **options)
+
+
+def _shared(make: Callable, *arguments: Hashable) -> Callable:
+    """`make(*arguments)`, the same object for equal arguments: JAX compiles a function anew that it has not seen."""
+    try:
+        return _kept(make, *arguments)
+    except TypeError:  # an optimiser that has no hash; what else is wrong fails again
+        return make(*arguments)
+
+
+@lru_cache(maxsize=32)
+def _kept(make: Callable, *arguments: Hashable) -> Callable:
+    return make(*arguments)
 
 
 def choose_width(recipe: Recipe, key: jax.Array, x: Array, y: Array, mesh: Mesh | None, at_once: int) -> int:

@@ -73,7 +73,8 @@ def train_ensemble(
         y: training targets, `[n, k]` for `squared_error`, integer classes `[n]` for `cross_entropy`.
         members: number of networks.
         epochs: passes over the data; with full batches, steps.
-        optimizer: from optax, for example `optax.sgd(0.1)`; `ntk_learning_rate` finds a rate that does not diverge.
+        optimizer: from optax, for example `optax.sgd(0.1)`; `ntk_learning_rate` finds a rate that does not diverge. The
+            same object in several calls with the same network and shapes lets them share their compiled programs.
         loss: `"squared_error"` (half the sum over the batch, as in the theory), `"cross_entropy"` (mean over the
             batch), or a function of outputs and targets.
         batch_size: examples in a step; `None` is the full batch. The order is drawn anew in each epoch, and the rest

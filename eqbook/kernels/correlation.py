@@ -12,7 +12,7 @@ where $P$ and $Q$ are analytic on $[0, \frac12]$. Both forms keep full relative 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -176,8 +176,11 @@ def _norm(one: Scales, two: Scales, c: Scalar) -> tuple[Scalar, Scalar]:
     return c * both, both * jnp.ones_like(c)
 
 
+@lru_cache(maxsize=256)
 def rule(layer: Layer, positive: bool = False) -> Rule | None:
     """The rule of a pointwise layer; `None` for any other layer.
+
+    Equal layers have the same rule, not only an equal one: programs are compiled once for each rule.
 
     Args:
         layer: the layer.

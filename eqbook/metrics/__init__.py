@@ -18,6 +18,9 @@ from eqbook.metrics.ensembles import disjoint_ensembles as disjoint_ensembles
 from eqbook.metrics.finite_ensemble import finite_ensemble_deviation as finite_ensemble_deviation
 from eqbook.metrics.finite_ensemble import finite_ensemble_tail as finite_ensemble_tail
 from eqbook.metrics.finite_ensemble import members_needed as members_needed
+from eqbook.metrics.learning_curves import BentPowerLaw as BentPowerLaw
+from eqbook.metrics.learning_curves import bend_p_value as bend_p_value
+from eqbook.metrics.learning_curves import bent_power_law as bent_power_law
 from eqbook.metrics.orbits import orbit_kl as orbit_kl
 from eqbook.metrics.orbits import orbit_mse as orbit_mse
 from eqbook.metrics.orbits import orbit_same_predictions as orbit_same_predictions
@@ -26,7 +29,10 @@ from eqbook.metrics.orbits import same_class_fraction as same_class_fraction
 from eqbook.metrics.rotations import random_rotation_fraction as random_rotation_fraction
 
 __all__ = [
+    "BentPowerLaw",
     "BootstrapDraws",
+    "bend_p_value",
+    "bent_power_law",
     "CoveringRadius",
     "bootstrap_ensembles",
     "bootstrap_interval",

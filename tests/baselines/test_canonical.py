@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from numbers_drawn import normal, quick_key
 
 import eqbook as eq
 from eqbook.baselines import Canonicalized, FrameScores, PlainCNN, quarter_turn
@@ -22,16 +23,16 @@ def small(n, rotate=None, **changes):
 
 
 def images(size=8, n=5, dtype=None):
-    return jax.random.normal(jax.random.key(0), (n, size, size, 1), dtype)
+    return normal(0, (n, size, size, 1), dtype)
 
 
 def drawn(net):
     """A function of a batch, compiled once: the network at fixed random parameters."""
-    return jax.jit(lambda x: net.apply(net.init(jax.random.key(1), x), x))
+    return jax.jit(lambda x: net.apply(net.init(quick_key(1), x), x))
 
 
 def params_of(net, x):
-    return jax.jit(net.init)(jax.random.key(1), x)
+    return jax.jit(net.init)(quick_key(1), x)
 
 
 class Scores(nn.Module):
@@ -115,13 +116,13 @@ def test_trained_end_to_end_loss_falls_and_both_networks_move():
     labels = np.arange(12) % 3
     net = small(4)
     run = eq.train_ensemble(
-        net, jax.random.key(2), x, labels, members=2, epochs=100, optimizer=optax.adam(1e-2),
+        net, quick_key(2), x, labels, members=2, epochs=100, optimizer=optax.adam(1e-2),
         loss="cross_entropy", record=[1, 100], watch={"x": x, "turned": np.rot90(x, axes=(1, 2))}, progress=False,
     )  # fmt: skip
     assert (run.losses[-1] < run.losses[0] / 2).all()
     assert relative_error(run.outputs["turned"], run.outputs["x"]) < tolerance(np.float32, ROUNDING)
     start = eq.train_ensemble(
-        net, jax.random.key(2), x, labels, members=2, epochs=0, optimizer=optax.adam(1e-2), loss="cross_entropy"
+        net, quick_key(2), x, labels, members=2, epochs=0, optimizer=optax.adam(1e-2), loss="cross_entropy"
     )
     for part in ("scores", "predictor"):
         before, after = (jax.tree.leaves(r.params["params"][part]) for r in (start, run))
@@ -136,7 +137,7 @@ def test_gradient_reaches_the_canonicaliser():
         loss = lambda p: eq.ensembles.cross_entropy(net.apply(p, x), jnp.arange(5) % 3)  # noqa: E731
         return jax.grad(loss)(net.init(key, x))
 
-    gradient = gradient_of(jax.random.key(1))["params"]["scores"]
+    gradient = gradient_of(quick_key(1))["params"]["scores"]
     kernels = {jax.tree_util.keystr(path): leaf for path, leaf in jax.tree.leaves_with_path(gradient)}
     assert all(np.any(leaf != 0) for leaf in kernels.values())
 

@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from numbers_drawn import quick_key
 from registry import IMAGE_GROUPS
 
 import eqbook as eq
@@ -16,7 +17,7 @@ X = np.random.default_rng(0).normal(size=(3, 6, 6, 2))
 def test_invariant_under_its_group(name, x64):
     group = IMAGE_GROUPS[name]
     net = gcnn(group, (3, 4), classes=5, b_std=0.2)
-    f = jax.jit(lambda x: net.apply(net.init(jax.random.key(0), x.shape), x))
+    f = jax.jit(lambda x: net.apply(net.init(quick_key(0), x.shape), x))
     assert f(X).shape == (3, 5)
     bound = tolerance(float, 9 * 3 * group.order * 36)
     assert_equivariant(f, X, eq.groups.ImageAction(group), eq.groups.TrivialAction(group), bound)
@@ -60,7 +61,7 @@ def test_parameters_are_counted():
     # Lift 9 * 2 * 3, GroupConv 8 * 9 * 3 * 4, Dense 4 * 10
     assert parameter_count(gcnn(group, (3, 4)), (1, 8, 8, 2)) == 54 + 864 + 40
     net = SteerableNet(8, (2, 3), 5, hidden=4)
-    params = net.init(jax.random.key(0), np.ones((1, 8, 8, 1)))
+    params = jax.jit(net.init)(quick_key(0), np.ones((1, 8, 8, 1)))
     assert parameter_count(net, (7, 8, 8, 1)) == sum(leaf.size for leaf in jax.tree.leaves(params))
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import optax
 import pytest
 from baselines.blobs import smooth_image
+from numbers_drawn import normal, quick_key
 
 import eqbook as eq
 from eqbook.baselines import SteerableBody, SteerableConv, SteerableLift, SteerableNet, turned_basis
@@ -27,7 +28,7 @@ class QuarterTurns(eq.groups.Action):
 
 
 def images(dtype, size, channels=1, n=2):
-    return jax.random.normal(jax.random.key(0), (n, size, size, channels), dtype)
+    return normal(0, (n, size, size, channels), dtype)
 
 
 def expanded(params, n, side):
@@ -39,7 +40,7 @@ def test_c4_equals_the_group_convolutions_of_the_package(x64):
     """`Lift` and `GroupConv` with the sampled filters: turned arrays are turned functions, and signs agree."""
     x = images(float, 6, 2)
     lift, conv = SteerableLift(4, 3, 3), SteerableConv(4, 5, 3)
-    first = lift.init(jax.random.key(1), x)
+    first = lift.init(quick_key(1), x)
     first["params"]["bias"] = jnp.arange(3.0)
     z = lift.apply(first, x)
     scale = np.sqrt(9 * 2)
@@ -48,7 +49,7 @@ def test_c4_equals_the_group_convolutions_of_the_package(x64):
     expected = ours.apply({"params": {"layers_0": {"W": W, "b": first["params"]["bias"]}}}, x)
     assert relative_error(z, expected) < tolerance(float, 18)
 
-    second = conv.init(jax.random.key(2), z)
+    second = conv.init(quick_key(2), z)
     both = eq.Sequential(*ours.layers, eq.GroupConv(C4, 5, (3, 3), W_std=np.sqrt(4 * 9 * 3)))
     V = expanded(second, 4, 3).transpose(2, 0, 1, 3, 4)  # [q, k, k, c, f]
     layers = {"layers_0": {"W": W, "b": first["params"]["bias"]}, "layers_1": {"W": V}}
@@ -57,7 +58,7 @@ def test_c4_equals_the_group_convolutions_of_the_package(x64):
 
 def drawn(net):
     """A function of a batch, compiled once: the network at fixed random parameters."""
-    return jax.jit(lambda x: net.apply(net.init(jax.random.key(1), x), x))
+    return jax.jit(lambda x: net.apply(net.init(quick_key(1), x), x))
 
 
 @pytest.mark.parametrize(("n", "size"), [(4, 8), (8, 9), (16, 8)])
@@ -89,7 +90,7 @@ def turning_errors(n, degrees, size, members=6):
     def outputs(keys):
         return jax.lax.map(lambda key: net.apply(net.init(key, x[:1]), x), keys)
 
-    y = np.asarray(outputs(jax.random.split(jax.random.key(3), members)))  # [members, angles, classes]
+    y = np.asarray(outputs(jax.random.split(quick_key(3), members)))  # [members, angles, classes]
     # One norm over all members: a member whose outputs happen to be near 0 shall not count more than the others.
     return {d: relative_error(y[:, i], y[:, 0]) for i, d in enumerate(degrees, start=1)}
 
@@ -115,7 +116,7 @@ def test_sampling_error_of_a_layer_falls_with_the_resolution(x64):
 def test_initial_outputs_have_the_variance_of_he_s_rule(x64):
     """White noise of variance 1 in: the middle pixels of both layers have variance 2, by 4 standard errors."""
     for layer, shape in ((SteerableLift(8, 32, 5), (8, 5, 5, 3)), (SteerableConv(8, 32, 5), (8, 8, 5, 5, 3))):
-        z = drawn(layer)(jax.random.normal(jax.random.key(0), shape))[:, :, 2, 2]  # [batch, n, fields]
+        z = drawn(layer)(normal(0, shape))[:, :, 2, 2]  # [batch, n, fields]
         per_filter = np.asarray(z**2).mean((0, 1))  # filters are independent
         assert abs(eq.testing.monte_carlo_z(per_filter, 2.0)) < 4
 
@@ -125,7 +126,7 @@ def test_members_train():
     x, labels = np.asarray(images(np.float32, 8, n=4)), np.array([0, 1, 1, 0])
     net = SteerableNet(8, (4,), 3, hidden=16, classes=2)
     run = eq.train_ensemble(
-        net, jax.random.key(0), x, labels, members=2, epochs=150, optimizer=optax.adam(2e-2),
+        net, quick_key(0), x, labels, members=2, epochs=150, optimizer=optax.adam(2e-2),
         loss="cross_entropy", record=[1, 150], watch={"turned": np.rot90(x, axes=(1, 2)), "x": x}, progress=False,
     )  # fmt: skip
     assert (run.losses[-1] < run.losses[0]).all()

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numbers_drawn import quick_key
 
 from benchmarks import ensembles
 from benchmarks.operations import operations
@@ -52,7 +53,7 @@ def test_operations_are_those_of_the_traced_products():
     size = ensembles.SMOKE
     net = ensembles.CNN(size.channels, size.hidden, flax=False)
     x = jnp.zeros((size.images, 28, 28, 1))
-    params = net.init(jax.random.key(0), x[:1])
+    params = net.init(quick_key(0), x[:1])
     many = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), params)
     traced = operations(lambda p: jax.vmap(net.apply, (0, None))(p, x), many) / 2
     first = 2 * size.images * 28**2 * 9 * size.channels[0]

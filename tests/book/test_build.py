@@ -1,5 +1,7 @@
 """The build: it shares what was executed with the tests, refuses warnings every time, links and offers notebooks."""
 
+import re
+
 import nbformat
 import pytest
 from bs4 import BeautifulSoup
@@ -87,25 +89,21 @@ def test_notebook_lies_beside_the_page(book):
     assert links(html / "book" / "chapter.html", html, {}) == []
 
 
-def test_test_reads_what_the_build_executed(tmp_path):
-    book = SmallBook.create(tmp_path)
-    book.write("chapter", *CHAPTER)
-    status, output = book.build()
-    assert status == 0, output
-    assert "chapter.md: CACHED" in book.test()[1]
-    assert (tmp_path / "book" / "runs.txt").read_text() == "x"
-
+def test_test_reads_what_the_build_executed(book):
+    """The last test that uses this book: it changes it."""
     first = token(book)
-    (tmp_path / "eqbook" / "__init__.py").write_text("VALUE = 2\n")
+    (book.root / "eqbook" / "__init__.py").write_text("VALUE = 2\n")
     status, output = book.build()
     assert status == 0, output
-    assert (tmp_path / "book" / "runs.txt").read_text() == "xx"
+    assert (book.root / "book" / "runs.txt").read_text() == "xx"
     second = token(book)
     assert second != first, "the page must show the outputs of the changed package"
+    assert "chapter.md: CACHED" in book.test()[1]
+    assert (book.root / "book" / "runs.txt").read_text() == "xx"
 
     assert book.test(EQBOOK_NO_CACHE="1")[0] == 0
     assert book.build()[0] == 0
-    assert (tmp_path / "book" / "runs.txt").read_text() == "xxx"
+    assert (book.root / "book" / "runs.txt").read_text() == "xxx"
     third = token(book)
     assert third != second, "the page must show the outputs of the latest run"
 
@@ -114,19 +112,29 @@ def test_test_reads_what_the_build_executed(tmp_path):
     assert token(book) == third
 
 
-@pytest.mark.parametrize(
-    ("parts", "message"),
-    [
-        (("See {ref}`nowhere`.\n",), "undefined label"),
-        ((cell("import sys\nprint('noise', file=sys.stderr)"),), "stderr was found"),
-        ((cell("assert 1 > 2, 'broken'"),), "AssertionError: broken"),
-    ],
-    ids=["reference", "stderr", "failing cell"],
-)
-def test_a_second_build_fails_as_the_first_did(tmp_path, parts, message):
+WARNINGS = {
+    "reference": ("See {ref}`nowhere`.\n", "undefined label"),
+    "stderr": (cell("import sys\nprint('noise', file=sys.stderr)"), "stderr was found"),
+}
+
+
+def test_a_second_build_warns_as_the_first_did(tmp_path):
+    """Each of the two by itself: with `-W` any one warning fails the build."""
     book = SmallBook.create(tmp_path)
-    book.write("chapter", *parts)
+    for name, (text, _) in WARNINGS.items():
+        book.write(name, text)
     for _ in range(2):
         status, output = book.build()
         assert status != 0
-        assert message in output
+        for name, (_, message) in WARNINGS.items():
+            assert re.search(rf"book/{name}\.md.*WARNING: .*{message}", output), output
+
+
+def test_a_second_build_fails_as_the_first_did(tmp_path):
+    """A cell that fails ends the build."""
+    book = SmallBook.create(tmp_path)
+    book.write("chapter", cell("assert 1 > 2, 'broken'"))
+    for _ in range(2):
+        status, output = book.build()
+        assert status != 0
+        assert "AssertionError: broken" in output

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from numbers_drawn import normal
 
 import eqbook as eq
 from eqbook.ensembles import full_orbits, random_elements
@@ -13,8 +14,8 @@ from eqbook.testing import relative_error, tolerance
 
 C4, D4 = eq.cyclic(4), eq.dihedral(4)
 TURNS = [np.linalg.matrix_power(np.array([[0.0, -1.0], [1.0, 0.0]]), k) for k in range(4)]
-IMAGES = jax.random.normal(jax.random.key(1), (3, 4, 4, 1))
-PLANE = jax.random.normal(jax.random.key(2), (3, 2))
+IMAGES = normal(1, (3, 4, 4, 1))
+PLANE = normal(2, (3, 2))
 NET = eq.Sequential(eq.Flatten(), eq.Dense(16, b_std=0.2), eq.Relu(), eq.Dense(2))
 
 

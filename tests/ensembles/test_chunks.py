@@ -6,6 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from numbers_drawn import normal
 
 import eqbook as eq
 from eqbook.ensembles import width
@@ -20,8 +21,8 @@ class CNN(nn.Module):
 
 
 DENSE = eq.Sequential(eq.Dense(33, b_std=0.1), eq.Relu(), eq.Dense(3))
-IMAGES = jax.random.normal(jax.random.key(1), (14, 8, 8, 1))
-VECTORS = jax.random.normal(jax.random.key(2), (14, 5))
+IMAGES = normal(1, (14, 8, 8, 1))
+VECTORS = normal(2, (14, 5))
 LABELS = jnp.arange(14) % 3
 
 

@@ -5,13 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from numbers_drawn import normal
 
 import eqbook as eq
 from eqbook.ensembles import ntk_learning_rate
 from eqbook.ensembles.learning_rate import largest_eigenvalue
 
 NET = eq.Sequential(eq.Dense(32, b_std=0.3), eq.Relu(), eq.Dense(2))
-X = jax.random.normal(jax.random.key(1), (10, 4))
+X = normal(1, (10, 4))
 
 
 def dense_kernel(params, x):

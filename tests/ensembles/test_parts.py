@@ -9,14 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from numbers_drawn import normal
 
 import eqbook as eq
 from eqbook.ensembles import progress
 from eqbook.testing import relative_error, tolerance
 
 NET = eq.Sequential(eq.Dense(16, b_std=0.3), eq.Relu(), eq.Dense(2))
-X = jax.random.normal(jax.random.key(10), (12, 3))
-Y = jax.random.normal(jax.random.key(11), (12, 2))
+X = normal(10, (12, 3))
+Y = normal(11, (12, 2))
 LABELS = jnp.arange(12) % 2
 
 

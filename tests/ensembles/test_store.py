@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from numbers_drawn import normal
 
 import eqbook as eq
 from eqbook._files import in_use
@@ -26,8 +27,8 @@ from eqbook.testing import relative_error, tolerance
 
 ROOT = Path(__file__).resolve().parents[2]
 NET = eq.Sequential(eq.Dense(16, b_std=0.3), eq.Relu(), eq.Dense(2))
-X = jax.random.normal(jax.random.key(10), (12, 3))
-Y = jax.random.normal(jax.random.key(11), (12, 2))
+X = normal(10, (12, 3))
+Y = normal(11, (12, 2))
 
 
 def train(store=None, net=NET, x=X, y=Y, **changes):

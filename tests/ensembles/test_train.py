@@ -6,13 +6,14 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from numbers_drawn import normal
 
 import eqbook as eq
 from eqbook.testing import relative_error, tolerance
 
 NET = eq.Sequential(eq.Dense(16, b_std=0.3), eq.Relu(), eq.Dense(2))
-X = jax.random.normal(jax.random.key(10), (12, 3))
-Y = jax.random.normal(jax.random.key(11), (12, 2))
+X = normal(10, (12, 3))
+Y = normal(11, (12, 2))
 LABELS = jnp.arange(12) % 2
 
 
@@ -53,7 +54,7 @@ def test_members_one_after_the_other_are_the_same_bit_for_bit(batch_size):
 
 @pytest.mark.parametrize("at_once", [1, 2, 5, 9])
 def test_members_at_once_change_nothing_but_rounding(at_once):
-    images = jax.random.normal(jax.random.key(5), (8, 4, 4, 1))
+    images = normal(5, (8, 4, 4, 1))
     arguments = dict(
         net=Flat(), x=images, y=LABELS[:8], loss="cross_entropy", batch_size=4, members=5, watch={"x": images}
     )

@@ -1,13 +1,13 @@
 """The paper profile of the chapter on networks that are invariant by construction."""
 
 CUT = dict(
-    groups=(4,), members=4, seeds=2, train_images=32, watched_images=20, epochs={4: 1}, channels=(2, 3),
-    hidden=16, score_features=(1, 2), kernel_size=3, halvings=1, batch_size=32, at_once=1, generator="rbg",
+    groups=(4,), members=4, seeds=2, train_images=32, watched_images=20, epochs={4: 1}, channels=(2,),
+    hidden=8, score_features=(2,), kernel_size=3, halvings=1, batch_size=32, at_once=1, generator="rbg",
     watch_batch=40,
 )  # fmt: skip
 FETCHED = {"fetch_fashion_mnist": "fashion_mnist", "fetch_mnist": "mnist"}
 # Checks that do not depend on the profile, each with programs of its own to compile.
-SKIP = ("gradients(", "upright_only", "canonicaliser", "strided", "sharper", "outside")
+SKIP = ("group_law_error", "gradients(", "upright_only", "canonicaliser", "strided", "sharper", "outside")
 
 
 def test_records_what_it_measured(run_paper_profile):

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from grams.cases import REGISTRY, SPHERES
+from numbers_drawn import quick_key
 
 import eqbook as eq
 
@@ -211,4 +212,4 @@ def test_finite_networks_refuse_the_same_places():
         if "still" in message or "end it with" in message:
             continue  # a finite network may end anywhere
         with pytest.raises(ValueError, match=message.split(".*")[0]):
-            net.init(jax.random.key(0), np.shape(x))
+            net.init(quick_key(0), np.shape(x))

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numbers_drawn import normal
 from registry import NETWORKS
 
 import eqbook as eq
@@ -14,7 +15,7 @@ D = 6
 
 
 def inputs(n=9, dtype="float64", seed=0):
-    return jax.random.normal(jax.random.key(seed), (n, D), dtype)
+    return normal(seed, (n, D), dtype)
 
 
 @pytest.fixture(params=NETWORKS, ids=list(NETWORKS))

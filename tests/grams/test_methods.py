@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 from grams.cases import CASES, DISPLACEMENTS, ONE_EACH, REGISTRY, SPHERES, Case, conv, dense, inputs, method_of
 from literal import literal_gram
+from numbers_drawn import normal
 
 import eqbook as eq
+from eqbook.grams import workers
+from eqbook.grams.methods import images
+from eqbook.grams.plan import choose
 from eqbook.testing import relative_error, tolerance
 
 KINDS = ("nngp", "ntk")
@@ -101,9 +105,9 @@ def test_parallel_inputs(case, x64):
     assert errors(fast.ntk, literal.ntk) < PARALLEL
 
 
-def near_copies(x, key):
+def near_copies(x, seed):
     """Inputs at relative distances 0, 1e-5, 1e-3 and 1e-1 of those in `x`, `[4 n, d]`, in the dtype of `x`."""
-    noise = jax.random.normal(key, x.shape, x.dtype)
+    noise = normal(seed, x.shape, x.dtype)
     noise *= jnp.linalg.norm(x, axis=-1, keepdims=True) / jnp.linalg.norm(noise, axis=-1, keepdims=True)
     return jnp.concatenate([x + jnp.asarray(step, x.dtype) * noise for step in (0, 1e-5, 1e-3, 1e-1)])
 
@@ -120,8 +124,8 @@ RELU_ONLY = {name: CASES[name] for name in ("relu", "relu-bias")} | {
 @pytest.mark.parametrize("factor", [1.0, 1.37, -1.0], ids=["copy", "multiple", "opposite"])
 def test_float32_ntk_of_nearly_parallel_vectors(case, factor, x64):
     """Their angle, on which relu's derivative kernel depends, is far below the root of a float32 rounding."""
-    x1 = jax.random.normal(jax.random.key(4), (5, 50), "float32")
-    x2 = jnp.float32(factor) * (x1 if factor < 0 else near_copies(x1, jax.random.key(5)))
+    x1 = normal(4, (5, 50), "float32")
+    x2 = jnp.float32(factor) * (x1 if factor < 0 else near_copies(x1, 5))
     low = eq.gram(case.net, x1, x2)
     both = jnp.concatenate([x1, x2]).astype("float64")
     high = eq.gram(case.net, both)
@@ -157,7 +161,7 @@ def test_one_kind_alone_and_under_jit(case):
 @parametrise(ONE_EACH)
 def test_gradients(case, x64):
     """Finite at coincident and at zero inputs, in both arguments; those of generic inputs as finite differences say."""
-    x, y, way = (jax.random.normal(key, (2, *case.shape), "float64") for key in jax.random.split(jax.random.key(6), 3))
+    x, y, way = (normal(seed, (2, *case.shape), "float64") for seed in (6, 7, 8))
 
     def total(x, y):
         k = eq.gram(case.net, x, y)
@@ -205,3 +209,30 @@ def test_literal_is_the_recursion_for_each_pair(x64):
     k, literal = eq.gram(case.net, x, x[2:], method="literal"), literal_gram(case.net, x, x[2:])
     for kind in KINDS:
         assert relative_error(getattr(k, kind), getattr(literal, kind)) < 1e-13
+
+
+@pytest.mark.parametrize("end", [eq.Flatten, eq.GlobalAvgPool])
+def test_another_head_needs_no_other_program(end):
+    """Up to the pool two networks are the same: what is compiled for one serves the other."""
+    example = jax.ShapeDtypeStruct((4, 4, 1), "float32")
+    activations = [eq.Relu(), eq.Erf(), eq.Activation(jnp.tanh, 8)]
+
+    def core(*head):
+        body = [layer for activation in activations for layer in (eq.Conv(1, (3, 3)), activation)]
+        return choose(eq.Sequential(*body, end(), *head), example, "auto").core
+
+    assert core(eq.Dense(1)) == core(eq.Dense(1), eq.Relu(), eq.Dense(1))
+
+
+def test_cores_share_one_program(monkeypatch):
+    """Three items on two cores: the share of one item is filled up, and not compiled on its own."""
+    net = eq.Sequential(eq.Conv(1, (3, 3), W_std=1.1), eq.Relu(), eq.Flatten(), eq.Dense(1))
+    x = jax.random.normal(jax.random.key(5), (7, 4, 4, 1))
+    compiled, found = images._jitted(False)._cache_size, {}
+    for cores in (1, 2):
+        monkeypatch.setattr(workers, "cores", lambda cores=cores: cores)
+        before = compiled()
+        found[cores] = eq.gram(net, x[:3], x[3:])
+        assert compiled() == before + 1
+    for kind in ("nngp", "ntk"):
+        assert relative_error(*(getattr(gram, kind) for gram in found.values())) < tolerance(jnp.float32, 9)

@@ -1,9 +1,9 @@
 """Group axioms, actions, orbits and the permutation of an augmented set, over all groups of the registry."""
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numbers_drawn import normal
 from registry import GROUPS, IMAGE_GROUPS, planar_matrices
 
 import eqbook as eq
@@ -76,7 +76,7 @@ def test_image_action_is_faithful_and_permutes_pixels(image_action):
 
 
 def test_matrix_action_is_a_left_action():
-    left_action(matrix_action("D3"), jax.random.normal(jax.random.key(0), (4, 2)))
+    left_action(matrix_action("D3"), normal(0, (4, 2)))
 
 
 @pytest.mark.parametrize("group_name", list(IMAGE_GROUPS))
@@ -84,7 +84,7 @@ def test_augmented_set_is_permuted(group_name):
     """rho_X(g) x_j = x_{pi_g(j)} and the same for targets, with targets that the group moves too."""
     action = ImageAction(IMAGE_GROUPS[group_name])
     group, n = action.group, 3
-    x = jax.random.normal(jax.random.key(0), (n, 4, 4, 1))
+    x = normal(0, (n, 4, 4, 1))
     x_aug, y_aug = eq.groups.augment(action, x, action, 2 * x)
     assert x_aug.shape == (group.order * n, 4, 4, 1)
     pis = [eq.groups.augmented_permutation(group, n, g) for g in group.elements]
@@ -119,7 +119,7 @@ def test_tables_of_all_integer_types_are_one_group():
 def test_augmented_set_of_a_group_that_does_not_commute():
     """The order of g h matters: C4 and D2 could not tell."""
     action, n = matrix_action("D3"), 2
-    x = jax.random.normal(jax.random.key(1), (n, 2))
+    x = normal(1, (n, 2))
     x_aug, y_aug = eq.groups.augment(action, x, TrivialAction(action.group), [0, 1])
     for g in action.group.elements:
         pi = eq.groups.augmented_permutation(action.group, n, g)

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numbers_drawn import normal
 from scipy import ndimage
 
 import eqbook as eq
@@ -34,7 +35,7 @@ def blobs(size, turn=0.0):
 
 @pytest.fixture
 def noise(dtype):
-    return jax.random.normal(jax.random.key(0), (2, 9, 9, 3), dtype)
+    return normal(0, (2, 9, 9, 3), dtype)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -112,7 +113,7 @@ def test_gradient_in_the_angle_and_in_the_image(x64, order):
     for angle in (0.0, 90.0, -180.0) if order == 3 else ():  # where no pixel is interpolated; bilinear has a kink there
         numeric = (f(angle + step) - f(angle - step)) / (2 * step)
         assert float(jax.grad(f)(angle)) == pytest.approx(float(numeric), rel=1e-4, abs=1e-6)
-    direction = jax.random.normal(jax.random.key(0), images.shape)
+    direction = normal(0, images.shape)
     slope = jnp.vdot(jax.grad(f, 1)(20.0, images), direction)
     numeric = (f(20.0, images + 1e-5 * direction) - f(20.0, images - 1e-5 * direction)) / 2e-5
     assert float(slope) == pytest.approx(float(numeric), rel=1e-6)
@@ -155,7 +156,7 @@ def test_masked_rotation_depends_on_the_masked_image_alone(x64):
 @pytest.mark.parametrize("order", ORDERS)
 def test_group_law_is_exact_on_the_grid(n, order):
     action = RotationAction(eq.cyclic(n), order)
-    assert not group_law_error(action, jax.random.normal(jax.random.key(0), (7, 7, 1))).any()
+    assert not group_law_error(action, normal(0, (7, 7, 1))).any()
 
 
 @pytest.mark.parametrize("n", [3, 8])

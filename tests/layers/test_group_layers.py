@@ -3,9 +3,9 @@
 import pickle
 import re
 
-import jax
 import numpy as np
 import pytest
+from numbers_drawn import quick_key
 from registry import D3_TURNS, planar_matrices
 
 import eqbook as eq
@@ -117,7 +117,7 @@ BAD_NETWORKS = {
 def test_finite_network_and_kernel_refuse_with_the_same_words(layers, shape, message):
     net, x = eq.Sequential(*layers), np.ones(shape, np.float32)
     texts = []
-    for use in (lambda: net.init(jax.random.key(0), (1, *shape)), lambda: pair_kernel(net, x, x)):
+    for use in (lambda: net.init(quick_key(0), (1, *shape)), lambda: pair_kernel(net, x, x)):
         with pytest.raises(ValueError, match=message) as error:
             use()
         texts.append(re.sub("\n.*", "", str(error.value)))

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numbers_drawn import normal
 from registry import planar_matrices
 from scipy import special
 from scipy.spatial.transform import Rotation
@@ -31,7 +32,7 @@ def test_orbit_same_predictions_by_hand():
 
 
 def test_orbit_same_predictions_counts_the_identity_and_at_most_the_order():
-    scores = jax.random.normal(jax.random.key(0), (5, 50, 4))
+    scores = normal(0, (5, 50, 4))
     osp = orbit_same_predictions(scores)
     assert osp.min() >= 1 and osp.max() <= 5
     np.testing.assert_array_equal(osp, orbit_same_predictions(3 * scores + 1))
@@ -65,7 +66,7 @@ def test_orbit_mse_by_hand():
 
 def test_orbit_mse_is_zero_for_equivariant_images_and_only_for_them():
     action = eq.groups.ImageAction(eq.dihedral(4))
-    x = jax.random.normal(jax.random.key(0), (3, 5, 5, 2))
+    x = normal(0, (3, 5, 5, 2))
     equivariant = eq.groups.orbit(action, x) ** 2
     np.testing.assert_array_equal(orbit_mse(equivariant, action), 0)
     np.testing.assert_array_equal(
@@ -80,7 +81,7 @@ def test_orbit_mse_over_the_orbit_is_twice_the_variance(x64):
     """Mean over h of the metric at rho(h) x, for outputs that are not equivariant; D_3 is not abelian."""
     group = eq.dihedral(3)
     action = eq.groups.MatrixAction(group, planar_matrices(3, True))
-    outputs = jax.random.normal(jax.random.key(0), (6, 4, 2))  # f(rho(g) x)
+    outputs = normal(0, (6, 4, 2))  # f(rho(g) x)
     moved = [outputs[group.table[:, h]] for h in group.elements]  # f(rho(g) rho(h) x)
     metric = np.mean([orbit_mse(values, action) for values in moved], axis=0)
     back = np.stack([action(group.inverse[g], outputs[g]) for g in group.elements])
@@ -156,7 +157,7 @@ def test_random_rotations_of_a_sector():
 
 
 def test_random_rotations_of_an_invariant_predictor():
-    x = jax.random.normal(jax.random.key(1), (6, 2))
+    x = normal(1, (6, 2))
     radius = lambda x: jnp.stack([jnp.sum(x**2, -1), jnp.ones(len(x))], -1)  # noqa: E731
     np.testing.assert_array_equal(random_rotation_fraction(jax.random.key(0), radius, turn, x, 9), 1)
     one, other = (random_rotation_fraction(jax.random.key(k), sector, turn, x, 9) for k in (0, 1))

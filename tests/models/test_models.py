@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from numbers_drawn import normal, quick_key
 
 import eqbook as eq
 from eqbook.models import MLPMixer, ResNet, StridedConv, flax_recipe, gaussian, initial_params, mixer, resnet
@@ -53,13 +54,14 @@ def test_shapes_inside_a_residual_network():
 
 @pytest.mark.parametrize("size, strides, side", [(3, 2, 8), (7, 2, 9), (1, 3, 8)])
 def test_strided_convolution_is_that_of_flax(dtype, size, strides, side):
-    x = jax.random.normal(jax.random.key(0), (2, side, side + 2, 3), dtype)
+    x = normal(0, (2, side, side + 2, 3), dtype)
     ours = StridedConv(5, size, strides)
     theirs = nn.Conv(
         5, (size, size), strides, padding=size // 2, use_bias=False, param_dtype=dtype, precision="highest"
     )
-    params = ours.init(jax.random.key(1), x)
-    assert jax.tree.map(jnp.shape, params) == jax.tree.map(jnp.shape, theirs.init(jax.random.key(1), x))
+    params = ours.init(quick_key(1), x)
+    expected = jax.eval_shape(theirs.init, quick_key(1), x)
+    assert jax.tree.map(jnp.shape, params) == jax.tree.map(jnp.shape, expected)
     terms = size * size * 3
 
     def both(f):
@@ -72,9 +74,9 @@ def test_strided_convolution_is_that_of_flax(dtype, size, strides, side):
 
 
 def test_members_of_an_ensemble_side_by_side():
-    x = jax.random.normal(jax.random.key(0), (3, 8, 8, 3))
+    x = normal(0, (3, 8, 8, 3))
     net = ResNet((1,), features=4, stem="cifar", classes=5)
-    one = initial_params(net, jax.random.key(1), x)
+    one = initial_params(net, quick_key(1), x)
     both = [one, jax.tree.map(lambda leaf: leaf[..., ::-1] + 0.1, one)]
     together = jax.jit(jax.vmap(net.apply, in_axes=(0, None)))(
         jax.tree.map(lambda *leaves: jnp.stack(leaves), *both), x
@@ -87,8 +89,8 @@ def test_members_of_an_ensemble_side_by_side():
 @pytest.mark.parametrize("net", [ResNet((1,), 4, True, classes=3), MLPMixer(4, 1, 8, 6, 7, 3)])
 def test_each_example_is_on_its_own(net):
     """No statistic of the batch: the reason for a group norm."""
-    x = jax.random.normal(jax.random.key(0), (2, 16, 16, 3))
-    params = initial_params(net, jax.random.key(1), x)
+    x = normal(0, (2, 16, 16, 3))
+    params = initial_params(net, quick_key(1), x)
     params = jax.tree.map(lambda leaf: leaf + 0.1, params)  # the read-out of a mixer starts at 0
     apply = jax.jit(net.apply)
     alone = jnp.concatenate([apply(params, one[None]) for one in x])
@@ -133,11 +135,11 @@ def test_decay_of_weights_and_of_nothing_else():
 
 def test_an_ensemble_learns():
     y = np.arange(32, dtype=np.int32) % 2
-    x = jax.random.normal(jax.random.key(0), (32, 8, 8, 3)) + y[:, None, None, None]
+    x = normal(0, (32, 8, 8, 3)) + y[:, None, None, None]
     for net in (ResNet((1,), 4, stem="cifar", classes=2), MLPMixer(4, 1, 8, 8, 8, 2)):
         run = eq.train_ensemble(
             net,
-            jax.random.key(1),
+            quick_key(1),
             x,
             y,
             members=2,

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numbers_drawn import normal
 
 from eqbook.networks.convolution import correlate
 from eqbook.testing import relative_error, tolerance
@@ -19,36 +20,33 @@ def by_jax(x, W, border):
 
 
 def data(dtype, c, f):
-    keys = jax.random.split(jax.random.key(0), 3)
-    x = jax.random.normal(keys[0], (4, 6, 7, c), dtype)
-    return x, jax.random.normal(keys[1], (3, 5, c, f), dtype), keys[2]
+    return normal(0, (4, 6, 7, c), dtype), normal(1, (3, 5, c, f), dtype)
 
 
 @pytest.mark.parametrize("border", BORDERS.values(), ids=BORDERS)
 @pytest.mark.parametrize(("c", "f"), [(1, 3), (4, 2)])
 def test_values_and_derivatives(border, c, f, dtype):
-    x, W, key = data(dtype, c, f)
-    ours, theirs = (partial(one, border=border) for one in (correlate, by_jax))
-    z = theirs(x, W)
-    bound = tolerance(dtype, 15 * 4 * 42)
-    assert relative_error(ours(x, W), z) < bound
-    ct = jax.random.normal(key, z.shape, dtype)
-    for mine, other in zip(jax.vjp(ours, x, W)[1](ct), jax.vjp(theirs, x, W)[1](ct), strict=True):
-        assert relative_error(mine, other) < bound
+    x, W = data(dtype, c, f)
     tangents = jnp.cos(x), jnp.sin(W)
-    assert relative_error(jax.jvp(ours, (x, W), tangents)[1], jax.jvp(theirs, (x, W), tangents)[1]) < bound
+    ct = normal(2, jax.eval_shape(partial(by_jax, border=border), x, W).shape, dtype)
 
-    def curvature(f):  # forward over reverse
+    def everything(f):  # in one program; the last is forward over reverse
+        f = partial(f, border=border)
         gradient = jax.grad(lambda x, W: jnp.sum(f(x, W) ** 3), argnums=(0, 1))
-        return jax.jvp(gradient, (x, W), tangents)[1]
+        value, slope = jax.jvp(f, (x, W), tangents)
+        return (value, slope, *jax.vjp(f, x, W)[1](ct)), jax.jvp(gradient, (x, W), tangents)[1]
 
-    for mine, other in zip(curvature(ours), curvature(theirs), strict=True):
+    bound = tolerance(dtype, 15 * 4 * 42)
+    (first, second), (expected, curvature) = (jax.jit(partial(everything, f))() for f in (correlate, by_jax))
+    for mine, other in zip(first, expected, strict=True):
+        assert relative_error(mine, other) < bound
+    for mine, other in zip(second, curvature, strict=True):
         assert relative_error(mine, other) < 10 * bound
 
 
 @pytest.mark.parametrize("axes", [(0, None), (None, 0), (0, 0), (2, 4)])
 def test_many_networks(axes, x64):
-    x, W, _ = data(jnp.float64, 2, 3)
+    x, W = data(jnp.float64, 2, 3)
     border = BORDERS["same"]
     moved = [z if a is None else jnp.stack([z, 2 * z, z**2], a) for z, a in zip((x, W), axes)]
 
@@ -57,12 +55,12 @@ def test_many_networks(axes, x64):
 
     values = partial(correlate, border=border), partial(by_jax, border=border)
     for ours, theirs in (values, tuple(map(gradients, (correlate, by_jax)))):
-        found, expected = jax.vmap(ours, axes)(*moved), jax.vmap(theirs, axes)(*moved)
+        found, expected = (jax.jit(jax.vmap(f, axes))(*moved) for f in (ours, theirs))
         for mine, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
             assert relative_error(mine, other) < tolerance(np.float64, 15 * 4 * 42)
     if axes[1] is not None:  # the other order: the gradient of a sum over networks
         sums = [lambda W, f=f: jnp.sum(jax.vmap(f, axes)(moved[0], W) ** 2) for f in values]
-        ours, theirs = (jax.grad(total)(moved[1]) for total in sums)
+        ours, theirs = (jax.jit(jax.grad(total))(moved[1]) for total in sums)
         assert relative_error(ours, theirs) < tolerance(np.float64, 15 * 4 * 42)
 
 
@@ -72,21 +70,21 @@ def test_derivatives_where_the_image_is_smaller_than_half_a_filter(x64):
 
     def curvature(f):  # reverse over reverse
         total = lambda x, W: jnp.sum(f(x, W, border) ** 3)  # noqa: E731
-        return jax.jacrev(jax.grad(total, argnums=(0, 1)), argnums=(0, 1))(x, W)
+        return jax.jit(jax.jacrev(jax.grad(total, argnums=(0, 1)), argnums=(0, 1)))(x, W)
 
     for mine, other in zip(*(jax.tree.leaves(curvature(f)) for f in (correlate, by_jax)), strict=True):
         assert relative_error(mine, other) < tolerance(np.float64, 15 * 4 * 42)
 
 
 def test_dtypes_are_promoted(x64):
-    x, W, _ = data(jnp.float64, 2, 3)
+    x, W = data(jnp.float64, 2, 3)
     mixed = correlate(x, W.astype(jnp.float32), BORDERS["same"])
     assert mixed.dtype == jnp.float64
     assert relative_error(mixed, correlate(x, W, BORDERS["same"])) < tolerance(jnp.float32)
 
 
 def test_in_a_loop_it_is_the_same():
-    x, W, _ = data(jnp.float32, 3, 4)
+    x, W = data(jnp.float32, 3, 4)
     step = jax.grad(lambda W: jnp.sum(correlate(x, W, BORDERS["same"]) ** 2))
     once = jax.jit(step)(W)
     in_loop = jax.jit(lambda W: jax.lax.scan(lambda W, _: (W, step(W)), W, length=2)[1])(W)

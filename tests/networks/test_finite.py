@@ -4,7 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from monte_carlo import assert_agrees, widen
+from monte_carlo import assert_agrees, normal_parameters, widen
+from numbers_drawn import quick_key
 from registry import GROUP_NETWORKS, IMAGE_NETWORKS, NETWORKS
 
 import eqbook as eq
@@ -18,14 +19,13 @@ def net(request):
 
 
 def test_shapes_and_dtype(net, dtype):
-    params = net.init(jax.random.key(0), X.shape)
-    y = net.apply(params, jnp.asarray(X, dtype))
+    y = jax.eval_shape(lambda x: net.apply(net.init(jax.random.key(0), x.shape), x), jnp.asarray(X, dtype))
     assert y.shape == (3, 1) and y.dtype == dtype
 
 
 def test_dense_by_hand(x64):
     net = eq.Sequential(eq.Dense(5, W_std=1.3, b_std=0.7))
-    params = net.init(jax.random.key(0), X.shape)
+    params = normal_parameters(net, X.shape)
     (W,), (b,) = [[leaf for leaf in jax.tree.leaves(params) if leaf.ndim == n] for n in (2, 1)]
     np.testing.assert_allclose(net.apply(params, X), 1.3 / np.sqrt(4) * X @ W + 0.7 * b, rtol=1e-14)
 
@@ -45,7 +45,7 @@ def test_parameters_are_standard_normal(nets, name, x64):
 
 
 def test_no_bias_means_no_parameter():
-    assert len(jax.tree.leaves(NETWORKS["relu"].init(jax.random.key(0), X.shape))) == 2
+    assert len(jax.tree.leaves(NETWORKS["relu"].init(quick_key(0), X.shape))) == 2
 
 
 def test_monte_carlo_agrees_with_the_infinite_width_kernel(net, x64):
@@ -55,7 +55,7 @@ def test_monte_carlo_agrees_with_the_infinite_width_kernel(net, x64):
 def test_empirical_ntk_of_a_linear_network_by_hand(x64):
     """f = W_std / sqrt(d) W x: gradient W_std x / sqrt(d), so the NTK is W_std^2 <x, x'> / d at any parameters."""
     net = eq.Sequential(eq.Dense(3, W_std=1.5))
-    params = net.init(jax.random.key(0), X.shape)
+    params = normal_parameters(net, X.shape)
     k = eq.empirical_kernels(net, params, X, X[:2])
     np.testing.assert_allclose(k.ntk, 1.5**2 * X @ X[:2].T / 4, rtol=1e-13)
     f = np.asarray(net.apply(params, X))
@@ -66,14 +66,14 @@ def test_empirical_kernels_take_flax_modules(x64):
     import flax.linen as nn
 
     module = nn.Dense(2)
-    params = module.init(jax.random.key(0), X)
+    params = module.init(quick_key(0), X)
     np.testing.assert_allclose(eq.empirical_kernels(module, params, X).ntk, X @ X.T + 1, rtol=1e-6)
 
 
 def test_inputs_of_all_kinds_give_the_same_outputs():
     """Integers, lists and NumPy's float64 with 64-bit types off, without a warning."""
     net = NETWORKS["relu-bias"]
-    params = net.init(jax.random.key(0), [3, 4])
+    params = net.init(quick_key(0), [3, 4])
     images = np.arange(12, dtype=np.uint8).reshape(3, 4)
     expected = net.apply(params, jnp.asarray(images, jnp.float32))
     for x in (images, images.tolist(), images.astype(np.float64)):
@@ -89,7 +89,7 @@ def test_bad_shape(shape):
 
 def test_bad_input():
     net = NETWORKS["relu"]
-    params = net.init(jax.random.key(0), X.shape)
+    params = normal_parameters(net, X.shape)
     with pytest.raises(
         ValueError, match=r"`input_shape`: expected the shape of a batch \(n, ...features\), got \(4,\)"
     ):

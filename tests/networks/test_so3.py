@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from monte_carlo import assert_agrees
+from numbers_drawn import quick_key
 from registry import SPHERE_NETWORKS
 
 import eqbook as eq
@@ -45,7 +46,7 @@ def test_lifting_by_hand(x64):
     """The filter, turned to each rotation, integrated against the signal over a fine grid of the sphere."""
     net = eq.Sequential(eq.LiftS2(3, 1.3, 0.7, quadrature=2))
     x = signals()
-    params = net.init(jax.random.key(0), x.shape)
+    params = net.init(quick_key(0), x.shape)
     W, b = weights_of(params)  # [4, 2, 3], [3]
     theta, phi = so3.sphere_grid(4)
     fine = np.stack([np.sin(theta) * np.cos(phi), np.sin(theta) * np.sin(phi), np.cos(theta)], -1)
@@ -65,7 +66,7 @@ def test_convolution_by_hand(x64):
     lift, conv = eq.Sequential(eq.LiftS2(2, quadrature=2)), eq.SO3Conv(3, 1.3, 0.7)
     net = eq.Sequential(*lift.layers, conv)
     x = signals()
-    params = net.init(jax.random.key(0), x.shape)
+    params = net.init(quick_key(0), x.shape)
     f = lift.apply({"params": {"layers_0": params["params"]["layers_0"]}}, x)  # [n, points, 2]
     W, b = weights_of(params["params"]["layers_1"])  # [features, 2, 3]
     angles, weights = so3.rotation_points(2)
@@ -82,7 +83,7 @@ def test_pool_is_the_mean_over_rotations(x64):
     """Of the lifted map only degree 0 is left: the mean of the filter times the mean of the signal."""
     net = eq.Sequential(eq.LiftS2(3), eq.SO3Pool())
     x = signals()
-    params = net.init(jax.random.key(0), x.shape)
+    params = net.init(quick_key(0), x.shape)
     (W,) = jax.tree.leaves(params)
     expected = np.einsum("nc,ci->ni", COEFFICIENTS[:, 0], W[0]) / np.sqrt(4 * np.pi * 2)
     np.testing.assert_allclose(net.apply(params, x), expected, atol=1e-12)
@@ -93,7 +94,7 @@ def test_invariant_under_turns_of_the_rule(name, x64):
     """A turn about the z axis by a step of the rule permutes its points: exact, nonlinear or not."""
     net, x = NETWORKS[name], signals()
     turned = signals(so3.rotate_coefficients(np.array([np.pi / 2, 0, 0]), COEFFICIENTS))
-    outputs = jax.jit(lambda x: net.apply(net.init(jax.random.key(0), x.shape), x))
+    outputs = jax.jit(lambda x: net.apply(net.init(quick_key(0), x.shape), x))
     np.testing.assert_allclose(outputs(turned), outputs(x), rtol=1e-11)
     assert np.abs(turned - x).max() > 0.1
 
@@ -101,7 +102,7 @@ def test_invariant_under_turns_of_the_rule(name, x64):
 def test_equivariant_under_all_rotations_without_nonlinearity(x64):
     """Coefficients of the feature map of a rotated signal are the rotated coefficients."""
     net = eq.Sequential(eq.LiftS2(2, b_std=0.5, quadrature=3), eq.SO3Conv(3, b_std=0.5))
-    params = net.init(jax.random.key(0), signals().shape)
+    params = net.init(quick_key(0), signals().shape)
     angles = np.array([0.3, 1.2, -0.7])
     table, weights = so3.rotation_rule(2, 3)
 
@@ -121,7 +122,7 @@ def test_nonlinear_network_becomes_invariant_with_the_rule(x64):
 
     def gap(size):
         net = eq.Sequential(eq.LiftS2(4, quadrature=size), eq.Erf(), eq.SO3Conv(4), eq.Erf(), eq.SO3Pool())
-        outputs = jax.jit(lambda x: net.apply(net.init(jax.random.key(1), x.shape), x))
+        outputs = jax.jit(lambda x: net.apply(net.init(quick_key(1), x.shape), x))
         y = outputs(signals())
         return float(np.linalg.norm(outputs(turned) - y) / np.linalg.norm(y))
 

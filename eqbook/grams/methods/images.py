@@ -116,10 +116,8 @@ class Images:
             own1 = self.own(f1, n1, shape, ntk, mesh)
         if needs_variances(self.head):
             own2 = own1 if x2 is None else self.own(f2, n2, shape, False, mesh)
-            variances = own1[0][work.i], own2[0][work.j]
-        pair = at(
-            finish(self.head, pair, variances), lambda values: _matrix(values, work.i, work.j, n1, n2, x2 is None)
-        )
+            variances = own1[0], own2[0]
+        pair = _matrices(self.head, pair, variances, work.i, work.j, n1, n2, x2 is None)
         if same is None:
             return pair
         diagonal = at(finish(self.head, own1, (own1[0], own1[0])), lambda values: values[same[0]])
@@ -145,14 +143,37 @@ class Images:
         if items < count and terms % count == 0:  # few pairs: the cores share the terms of each sum
             parts = np.arange(terms).reshape(count, -1)
             return at(across(workers.run(run, [(work.i, work.j, part) for part in parts])), sum)
-        shares = np.array_split(np.arange(items), min(count, items))
-        return at(across(workers.run(run, [(work.i[s], work.j[s]) for s in shares])), jnp.concatenate)
+        # Shares of one size, the last filled by repetition: a second size would be a second program to compile.
+        size = -(-items // count)
+        i, j = (np.resize(k, (-(-items // size) * size, k.shape[1])) for k in (work.i, work.j))
+        shares = [slice(start, start + size) for start in range(0, items, size)]
+        return _joined(across(workers.run(run, [(i[s], j[s]) for s in shares])), items)
 
 
-@partial(jax.jit, static_argnames=("n1", "n2", "symmetric"))
-def _matrix(values: Float[Array, "items lanes"], i: Array, j: Array, n1: int, n2: int, symmetric: bool) -> Array:
-    filled = jnp.zeros((n1, n2), values.dtype).at[i, j].set(values)
-    return jnp.triu(filled) + jnp.triu(filled, 1).T if symmetric else filled
+@partial(jax.jit, static_argnums=1)
+def _joined(parts: tuple[list[Array] | None, ...], items: int) -> Pair:
+    """The items of all shares in one array, without those that only fill the last share."""
+    return at(parts, lambda kernels: jnp.concatenate(kernels)[:items])
+
+
+@partial(jax.jit, static_argnames=("head", "n1", "n2", "symmetric"))
+def _matrices(
+    head: tuple[Layer, ...],
+    pair: Pair,
+    variances: tuple[Float[Array, " n1"], Float[Array, " n2"]] | None,
+    i: Array,
+    j: Array,
+    n1: int,
+    n2: int,
+    symmetric: bool,
+) -> Pair:
+    """Matrices `[n1, n2]` behind the head, from kernels `[items, lanes]` and variances of single inputs before it."""
+
+    def matrix(values: Float[Array, "items lanes"]) -> Float[Array, "n1 n2"]:
+        filled = jnp.zeros((n1, n2), values.dtype).at[i, j].set(values)
+        return jnp.triu(filled) + jnp.triu(filled, 1).T if symmetric else filled
+
+    return at(finish(head, pair, None if variances is None else (variances[0][i], variances[1][j])), matrix)
 
 
 def _coinciding(x1: Array, x2: Array | None) -> tuple[np.ndarray, np.ndarray] | None:
