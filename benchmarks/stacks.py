@@ -149,7 +149,7 @@ class Case:
         x = np.abs(8 * x).astype(self.dtype) if np.dtype(self.dtype).kind in "iu" else x.astype(self.dtype)
         x1, x2 = x[:n1], None if n2 is None else x[n1:]
         if self.spoilt == "nan":
-            x1 = x1.copy()
+            x1 = x1.astype(float if x1.dtype.kind in "iu" else x1.dtype)  # integers have no NaN
             x1.flat[-1] = np.nan
         elif self.spoilt == "inf":
             x2 = np.full_like(x1, np.inf)
