@@ -54,8 +54,8 @@ class Conv(Layer):
         object.__setattr__(self, "strides", check_sides("Conv", "strides", self.strides))
         if self.padding not in PADDINGS:
             raise ValueError(f"Conv: `padding`: expected one of {', '.join(PADDINGS)}, got {self.padding!r}.")
-        check_std("Conv", "W_std", self.W_std)
-        check_std("Conv", "b_std", self.b_std)
+        for std in ("W_std", "b_std"):
+            object.__setattr__(self, std, check_std("Conv", std, getattr(self, std)))
 
     @property
     def fan(self) -> int:

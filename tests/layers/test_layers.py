@@ -1,6 +1,7 @@
 """Layers say what they are, compare by value, and refuse what makes no sense."""
 
 import pickle
+from functools import partial
 
 import jax
 import numpy as np
@@ -54,6 +55,25 @@ def test_numpy_scalars_become_python_numbers():
     layer = eq.Dense(np.int64(3), W_std=np.float64(1.5), b_std=np.float32(0.5))
     assert repr(layer) == "Dense(features=3, W_std=1.5, b_std=0.5)" and layer == eq.Dense(3, 1.5, 0.5)
     assert hash(layer) == hash(eq.Dense(3, 1.5, 0.5)) and type(layer.W_std) is float
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        partial(eq.Dense, 3),
+        partial(eq.Conv, 3, (3, 3)),
+        partial(eq.LocallyConnected, 3, (3, 3)),
+        partial(eq.Lift, eq.cyclic(4), 3, (3, 3)),
+        partial(eq.GroupConv, eq.cyclic(4), 3, (3, 3)),
+        partial(eq.LiftS2, 3),
+        partial(eq.SO3Conv, 3),
+    ],
+    ids=lambda make: make.func.__name__,
+)
+def test_standard_deviations_have_no_dtype(make):
+    """That of a NumPy scalar would win over the dtype of the inputs."""
+    layer = make(W_std=np.sqrt(2), b_std=np.float32(0.5))
+    assert type(layer.W_std) is type(layer.b_std) is float and layer == make(W_std=2**0.5, b_std=0.5)
 
 
 def test_networks_survive_pickling():
