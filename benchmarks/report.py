@@ -56,13 +56,16 @@ class Table:
     def _repr_html_(self) -> str:
         head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in self.head)
         body = "".join(
-            f'<tr><th scope="row">{escape(row[0])}</th>'
-            + "".join(f"<td>{escape(cell)}</td>" for cell in row[1:])
-            + "</tr>"
+            f'<tr><th scope="row">{escape(row[0])}</th>' + "".join(_cell(cell) for cell in row[1:]) + "</tr>"
             for row in self.rows
         )
         caption = f"<caption>{escape(self.caption)}</caption>" if self.caption else ""
         return f'<table class="table">{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
+
+
+def _cell(text: str) -> str:
+    """A cell whose single number, 1e-04 say, is not broken at its hyphen."""
+    return f"<td>{escape(text)}</td>" if " " in text else f'<td class="one">{escape(text)}</td>'
 
 
 def seconds(value: float) -> str:
