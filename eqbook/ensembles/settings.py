@@ -17,13 +17,14 @@ from eqbook.grams.store import describe
 COUNTS = (0, 10, 100, 1000, 10_000)
 
 
-def describe_run(recipe: Recipe, key: jax.Array, x: jax.Array, y: jax.Array, width: int) -> dict[str, Any]:
-    """The settings of a run by the names of their arguments; equal ones give equal members.
+def describe_run(recipe: Recipe, key: jax.Array, x: jax.Array, y: jax.Array) -> dict[str, Any]:
+    """The settings of a run by the names of their arguments; with equal ones, and `at_once`, members are equal.
 
     Functions have no names that can be trusted: an optimiser is described by its steps for given gradients, a network
     also by its outputs, a loss by its values.
     """
     params = init_member(recipe.net, member_keys(key, jnp.uint32(0))[0], x[:1])
+    jax.eval_shape(lambda params: recipe.loss(recipe.net.apply(params, x), y), params)  # errors name the whole shapes
     augment = recipe.augment
     actions = None if augment is None else [describe(augment.action_x), describe(augment.action_y), augment.random]
     outputs = recipe.net.apply(params, x[:2])
@@ -38,7 +39,6 @@ def describe_run(recipe: Recipe, key: jax.Array, x: jax.Array, y: jax.Array, wid
         "batch_size": recipe.batch_size,
         "part": recipe.part,
         "augment": _hash(actions),
-        "at_once": width,
         "precision": str(jnp.result_type(float)),
     }
 

@@ -17,11 +17,11 @@ import numpy as np
 
 from eqbook._files import DIGEST, in_use, is_sealed, not_written, remove_left_over, report, sealed, write_whole
 from eqbook._hosts import ALONE, Hosts
-from eqbook._stores import first_folder, store_directory
+from eqbook._stores import first_folder
 from eqbook._version import __version__
-from eqbook.ensembles.epoch import Member, Recipe
+from eqbook.ensembles.epoch import Member
 from eqbook.ensembles.files import load_tree, save_tree
-from eqbook.ensembles.settings import describe_run, differing, digest
+from eqbook.ensembles.settings import differing, digest
 
 FORMAT = 2
 MANIFEST, METRICS = "ensemble.json", "metrics.jsonl"
@@ -219,21 +219,16 @@ def stored_width(folder: str | os.PathLike | None) -> int | None:
     return None if settings is None else settings["at_once"]
 
 
-def folder_for(recipe: Recipe, key: jax.Array, x: jax.Array, y: jax.Array, at_once: int | None) -> Path | None:
-    """The folder of an ensemble in the directory that `EQBOOK_STORE_DIR` names; `None` if it names none.
+def folder_for(directory: Path, settings: dict[str, Any]) -> Path:
+    """The folder of an ensemble among others.
 
     Its name is a digest of what is exact. What is known up to rounding, an optimiser by its steps, is compared.
     """
-    directory = store_directory()
-    if directory is None:
-        return None
-    about = describe_run(recipe, key, x, y, at_once or 0)
-    wanted = about if at_once else {name: value for name, value in about.items() if name != "at_once"}
-    exact = {name: value for name, value in wanted.items() if not isinstance(value, list)}
+    exact = {name: value for name, value in settings.items() if not isinstance(value, list)}
 
     def fits(folder: Path) -> bool:
         stored = read_manifest(folder)
-        return stored is None or not differing(stored, wanted)
+        return stored is None or not differing(stored, settings)
 
     return first_folder(directory, f"ensemble-{digest(exact)[:16]}", fits)
 

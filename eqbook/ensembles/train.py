@@ -15,6 +15,7 @@ from jaxtyping import Array, Float
 
 from eqbook._checks import check_key
 from eqbook._hosts import Hosts, hosts_of, local
+from eqbook._stores import store_directory
 from eqbook.ensembles import arguments
 from eqbook.ensembles.augmentation import Augmentation
 from eqbook.ensembles.epoch import Loss, Recipe
@@ -117,8 +118,13 @@ def train_ensemble(
     arguments.check_part(part, size if batch_size is None else batch_size, loss)
     recipe = Recipe(net, _loss(loss), optimizer, batch_size, augment, part, mean=loss == "cross_entropy")
     threads = workers.cores() if devices is None else 1
-    if store is None:
-        store = folder_for(recipe, key, x, y, at_once)
+    about: dict[str, Any] = {}
+    with hosts.together():
+        directory = store_directory() if store is None else None
+        if store is not None or directory is not None or hosts.count > 1:
+            about = describe_run(recipe, key, x, y)
+        if directory is not None:
+            store = folder_for(directory, about | ({"at_once": at_once} if at_once else {}))
     width = at_once or stored_width(store) or choose_width(recipe, key, x, y, devices, threads)
     width = hosts.smallest(width)  # they may have different memory
     arguments.check_width(width, devices)  # that of a store may not suit the mesh
@@ -145,8 +151,8 @@ def train_ensemble(
 
     batches = [part for inputs in watch.values() for part in programs.parts(inputs, watch_batch)]
     kept: Store | None = None
-    if store is not None or hosts.count > 1:
-        about = describe_run(recipe, key, x, y, width)
+    if about:
+        about["at_once"] = width
         hosts.check_same("arguments of `train_ensemble`", digest([about, members, epochs, list(record), sorted(watch)]))
         with hosts.together():
             kept = None if store is None else Store(store, about, programs.shapes, hosts)

@@ -113,8 +113,10 @@ def gram(
             raise ValueError("`store`: expected none inside jit or grad, where values are not known; leave it out.")
         return Gram(**dict(zip(kinds, compute(x1, x2), strict=True)))
     kept = None
-    # A single tile is found again in no time; so many of them are asked for that files would be in the way.
-    directory = store_directory() if store is None and tile < max(len(x1), 0 if x2 is None else len(x2)) else None
+    with hosts.together():
+        # A single tile is found again in no time; so many of them are asked for that files would be in the way.
+        several = tile < max(len(x1), 0 if x2 is None else len(x2))
+        directory = store_directory() if store is None and several else None
     if store is not None or directory is not None or hosts.count > 1:
         inputs = [np.asarray(x) for x in (x1, x2) if x is not None]
         key = fingerprint(net, inputs, kinds=kinds, tile=tile, method=method)

@@ -1,8 +1,5 @@
 """The paper profile of the chapter on learning curves."""
 
-import jax
-import pytest
-
 CUT = dict(
     side=4,
     hidden=1,
@@ -23,15 +20,6 @@ CUT = dict(
 )
 # Checks that do not depend on the profile.
 SKIP = ("COUNT = 500", "shapes = {", "needed = {}")
-
-
-@pytest.fixture
-def quick_to_compile():
-    """Nearly all time of a tiny run is compilation."""
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
 
 
 def test_records_what_it_measured(run_paper_profile, quick_to_compile):

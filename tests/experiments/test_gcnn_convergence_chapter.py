@@ -2,7 +2,6 @@
 
 from types import SimpleNamespace
 
-import jax
 import numpy as np
 import pytest
 
@@ -41,19 +40,12 @@ def stand_in(net, x):
 
 
 @pytest.fixture
-def quick_to_compile(monkeypatch):
-    """Nearly all time of a tiny run is compilation: compile with fewer optimisations, and no exact kernels.
-
-    The chapter's own test and those of `eq.gram` compute them.
-    """
+def no_exact_kernels(monkeypatch):
+    """The chapter's own test and those of `eq.gram` compute them."""
     monkeypatch.setattr(eq, "gram", stand_in)
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
 
 
-def test_records_what_it_measured(run_paper_profile, quick_to_compile):
+def test_records_what_it_measured(run_paper_profile, quick_to_compile, no_exact_kernels):
     names, recorded = run_paper_profile("gcnn_convergence", CUT, skip=ONLY_CHECKS)
     assert recorded.settings["widths"] == [2, 7]
     for key, quantity in names["quantities"].items():

@@ -1,8 +1,5 @@
 """The paper profile of the chapter on finite width and broken symmetries."""
 
-import jax
-import pytest
-
 CUT = dict(
     side=4,
     hidden=1,
@@ -25,15 +22,6 @@ CUT = dict(
     watch_batch=5,
 )
 ONLY_CHECKS = ("colours = np.array", "swap = np.array", "shares = []")
-
-
-@pytest.fixture
-def quick_to_compile():
-    """Nearly all time of a tiny run is compilation."""
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
 
 
 def test_records_what_it_measured(run_paper_profile, quick_to_compile):

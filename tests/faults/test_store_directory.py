@@ -97,3 +97,11 @@ def test_a_directory_that_is_missing_is_named(tmp_path, monkeypatch, compute):
         compute()
     monkeypatch.setenv("EQBOOK_STORE_DIR", "")
     compute()
+
+
+@pytest.mark.parametrize("way", ["directory", "store"])
+def test_errors_name_the_whole_shapes(directory, tmp_path, way):
+    """Not those of the few samples by which an ensemble is described."""
+    options = {"store": tmp_path / "named"} if way == "store" else {}
+    with pytest.raises(ValueError, match=r"12, 2\).*12, 1\)|12, 1\).*12, 2\)"):
+        eq.train_ensemble(NET, jax.random.key(0), X, X[:, :2], members=1, epochs=1, optimizer=optax.sgd(0.1), **options)

@@ -1,6 +1,7 @@
 """Random layer stacks: a right kernel or a clear error. `python -m benchmarks.fuzz` runs 2,000 of them."""
 
 import json
+from dataclasses import replace
 
 import hypothesis
 import jax
@@ -126,6 +127,19 @@ def test_rounding_is_an_excuse_only_where_it_decides(monkeypatch, x64):
     assert outcome.result == "kernel" and outcome.rounded and outcome.difference > 0.1
     monkeypatch.setattr(fuzz.eq, "gram", lambda *a, **o: jax.tree.map(lambda k: k * (1 + 1e-9), right(*a, **o)))
     assert fuzz.run_seed(5).result == "wrong"
+
+
+def test_rounding_is_no_excuse_for_another_entry(monkeypatch, x64):
+    """Beside entries that rounding decides, one that it does not."""
+    right = fuzz.eq.gram
+
+    def spoilt(*arguments, **options):
+        found = right(*arguments, **options)
+        return replace(found, nngp=found.nngp.at[2, 2].multiply(1.001))
+
+    monkeypatch.setattr(fuzz.eq, "gram", spoilt)
+    outcome = fuzz.run_seed(979)
+    assert outcome.result == "wrong" and outcome.message.startswith("nngp: off by")
 
 
 def test_groups_are_numbered_in_any_order():

@@ -63,7 +63,7 @@ def test_calls(module):
 
 
 def test_every_download_has_an_encrypted_address_and_a_digest():
-    """SHA-256, or MD5 of the one set of which nobody states another: its reader expects anything."""
+    """SHA-256, or MD5 of the one set of which we found no other: its reader expects anything."""
     md5 = set()
     for data_set in eqbook.data.DATA_SETS.values():
         for edition in data_set.editions:
