@@ -11,7 +11,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
 
-from eqbook.ensembles.epoch import Member, Recipe, init_member, member_keys, train_epochs
+from eqbook.ensembles.epoch import Member, Recipe, abstract_member, init_member, member_keys, train_epochs
 from eqbook.ensembles.width import chunk_width
 
 
@@ -119,7 +119,7 @@ class Programs:
 
     @cached_property
     def _one(self) -> Any:
-        return jax.eval_shape(partial(init_member, self.recipe.net), self._key, self._example)
+        return abstract_member(self.recipe.net, self._key, self._example)
 
     @staticmethod
     def _dtype(x: Any) -> Any:

@@ -7,8 +7,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import pytest
 
 import eqbook as eq
+from eqbook.baselines import PlainCNN
+from eqbook.ensembles.epoch import init_member
 
 NET = eq.Sequential(eq.Dense(5), eq.Relu(), eq.Dense(2))
 SLOW, QUICK = optax.sgd(0.01), optax.sgd(0.02)
@@ -75,3 +78,14 @@ def test_an_optimiser_without_a_hash_is_none_the_worse():
     loss, _ = counted()
     for a, b in zip(train(loss), train(loss, Unhashable(SLOW))):
         np.testing.assert_array_equal(a, b)
+
+
+NETS = (PlainCNN((4, 8), 5), eq.Sequential(eq.Conv(4, (3, 3)), eq.Relu(), eq.Flatten(), eq.Dense(2)))
+
+
+@pytest.mark.parametrize("net", NETS, ids=["flax", "eqbook"])
+def test_initial_parameters_are_those_of_the_network_bit_for_bit(net, dtype):
+    """Although their program is compiled with fewer optimisations."""
+    example, key = jnp.zeros((1, 8, 8, 2)), jax.random.key(3)
+    init = net.init if net is NETS[0] else lambda key, x: net.init(key, x.shape)
+    jax.tree.map(np.testing.assert_array_equal, init_member(net, key, example), jax.jit(init)(key, example))
