@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 from eqbook._checks import as_float, check_int
 from eqbook.baselines.downsample import halve
 from eqbook.baselines.harmonics import turned_basis
-from eqbook.networks.layers import patches
+from eqbook.networks.layers import convolve
 
 GROUP_POOLS: dict[str, Callable] = {"max": jnp.max, "mean": jnp.mean}
 
@@ -152,8 +152,7 @@ def _convolve(module: SteerableLift | SteerableConv, x: Float[Array, "b q h w c"
     relative = (np.arange(q) - np.arange(n)[:, None]) % q  # [r, q]; for images, q = 1, all 0
     filters = jnp.einsum("rpij,prqcf->ijqcrf", jnp.asarray(basis, x.dtype), W[:, relative], precision="highest")
     merged = jnp.moveaxis(x, 1, 3).reshape(b, h, w, q * c)
-    seen = patches(merged, (k, k), (1, 1), "SAME")  # [b, h, w, k * k * q * c]
-    z = jnp.matmul(seen, filters.reshape(k * k * q * c, n * features), precision="highest")
+    z = convolve(merged, filters.reshape(k, k, q * c, n * features), (1, 1), "SAME")
     z = jnp.moveaxis(z.reshape(b, h, w, n, features), 3, 1)
     return z + module.param("bias", nn.initializers.zeros, (features,), x.dtype) if module.use_bias else z
 

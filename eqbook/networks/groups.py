@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from eqbook.groups.actions import ImageAction
 from eqbook.layers.groups import GroupConv, Lift, check_square
-from eqbook.networks.layers import patches, standard_normal
+from eqbook.networks.layers import convolve, standard_normal
 
 
 def weigh(module: nn.Module, x: Float[Array, "*batch features"], filter_shape: tuple[int, ...]) -> Array:
@@ -23,34 +23,36 @@ def weigh(module: nn.Module, x: Float[Array, "*batch features"], filter_shape: t
         x: what each output sees, all entries in the last axis, in the order of `filter_shape`.
         filter_shape: axes of `W` in front of the output channels.
     """
+    W = standard_normal(module, "W", (*filter_shape, module.layer.channels), x)
+    return scaled(module, jnp.matmul(x, W.reshape(-1, module.layer.channels), precision="highest"), x.shape[-1])
+
+
+def scaled(module: nn.Module, z: Float[Array, "*batch channels"], terms: int) -> Array:
+    """A sum over the `terms` entries of a filter in NTK parametrisation, with its bias."""
     layer = module.layer
-    W = standard_normal(module, "W", (*filter_shape, layer.channels), x)
-    z = jnp.matmul(x, W.reshape(-1, layer.channels), precision="highest")
-    z = layer.W_std / math.sqrt(x.shape[-1]) * z
-    return z if layer.b_std == 0 else z + layer.b_std * standard_normal(module, "b", (layer.channels,), x)
+    z = layer.W_std / math.sqrt(terms) * z
+    return z if layer.b_std == 0 else z + layer.b_std * standard_normal(module, "b", (layer.channels,), z)
 
 
-def turned_patches(layer: Lift | GroupConv, seen: Float[Array, "n g q h w c"]) -> Float[Array, "g n h2 w2 features"]:
-    """What the filter of each group element sees at each pixel, in the frame of that element.
+def convolve_frames(module: nn.Module, seen: Float[Array, "n g q h w c"], axes: tuple[int, ...]) -> Array:
+    """What the filter of each group element makes of the images, at the pixels of the images, `[n, g, h2, w2, f]`.
 
     Args:
-        layer: layer on the plane.
+        module: module of a layer on the plane.
         seen: the images that enter at each element r, one for each q of the filter: a feature map at r q.
-
-    Returns:
-        Entries of one filter in the last axis, `q * fh * fw * c` of them.
+        axes: axes of `W` in front of those of a filter for pixels: `()` or `(q,)`.
     """
+    layer, (n, g, q, h, w, c) = module.layer, seen.shape
     action, inverse = ImageAction(layer.group), layer.group.inverse
+    W = standard_normal(module, "W", (*axes, *layer.filter_shape, c, layer.channels), seen)
+    W = jnp.moveaxis(W.reshape(q, *layer.filter_shape, c, -1), 0, 2)  # [fh, fw, q, c, f]
+    # The filter stays, and the image is turned into its frame, and the result forward again.
     frames = jnp.stack([action(inverse[r], seen[:, r]) for r in layer.group.elements])  # [g, n, q, h, w, c]
-    flat = patches(frames.reshape(-1, *frames.shape[3:]), layer.filter_shape, (1, 1), layer.padding)
-    split = jnp.moveaxis(flat.reshape(*frames.shape[:3], *flat.shape[1:]), 2, 4)  # [g, n, h2, w2, q, fh * fw * c]
-    return split.reshape(*split.shape[:4], -1)
-
-
-def turned_forward(layer: Lift | GroupConv, z: Float[Array, "g n h w c"]) -> Float[Array, "n g h w c"]:
-    """Outputs in the frames of the group elements, moved to the pixels of the image."""
-    action = ImageAction(layer.group)
-    return jnp.stack([action(r, z[r]) for r in layer.group.elements], axis=1)
+    frames = jnp.moveaxis(frames, 2, 4).reshape(g * n, h, w, q * c)
+    z = convolve(frames, W.reshape(*layer.filter_shape, q * c, -1), (1, 1), layer.padding)
+    z = z.reshape(g, n, *z.shape[1:])
+    turned = jnp.stack([action(r, z[r]) for r in layer.group.elements], axis=1)
+    return scaled(module, turned, q * math.prod(layer.filter_shape) * c)
 
 
 class LiftModule(nn.Module):
@@ -64,8 +66,7 @@ class LiftModule(nn.Module):
         if layer.planar:
             check_square(x.shape[1:3])
             n, *image = x.shape
-            seen = turned_patches(layer, jnp.broadcast_to(x[:, None, None], (n, layer.group.order, 1, *image)))
-            return turned_forward(layer, weigh(self, seen, (*layer.filter_shape, x.shape[-1])))
+            return convolve_frames(self, jnp.broadcast_to(x[:, None, None], (n, layer.group.order, 1, *image)), ())
         support = jnp.asarray(layer.coordinates(x.shape[-1]))
         inverse = layer.group.inverse
         moved = jnp.stack([layer.action(inverse[g], x) for g in layer.group.elements], axis=1)  # [n, g, d]
@@ -86,8 +87,7 @@ class GroupConvModule(nn.Module):
             neighbours = x[:, table]  # [n, g, s, c]
             return weigh(self, neighbours.reshape(*x.shape[:2], -1), (len(elements), c))
         check_square(x.shape[2:4])
-        seen = turned_patches(layer, x[:, table])
-        return turned_forward(layer, weigh(self, seen, (len(elements), *layer.filter_shape, c)))
+        return convolve_frames(self, x[:, table], (len(elements),))
 
 
 def group_mean(x: Float[Array, "n g ... c"]) -> Float[Array, "n c"]:
