@@ -95,7 +95,7 @@ def try_case(case: Case, finite: bool = True) -> Outcome:
         return about("wrong", message=complaint)
     about = partial(about, method=_method(net, x1))
     differences = _differences(net, x1, x2, found)
-    bound, largest = BOUNDS[case.dtype], max(float(np.max(one)) for one in differences.values())
+    bound, largest = BOUNDS[case.dtype], float(np.max([np.max(one) for one in differences.values()]))
     about = partial(about, difference=largest)
     off = [kind for kind, one in differences.items() if not (one <= bound).all()]  # NaN is off, too
     if off == ["ntk"] and largest <= np.sqrt(8 * EPSILON[case.dtype]) and smooth(case) != case:

@@ -200,13 +200,13 @@ def _kept(make: Callable, *arguments: Hashable) -> Callable:
 
 def choose_width(recipe: Recipe, key: jax.Array, x: Array, y: Array, mesh: Mesh | None, at_once: int) -> int:
     """Members in a chunk if nobody says how many; `at_once` chunks are trained at the same time."""
-    one = Programs(recipe, key, x, y, 1, None)
-    member = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), one.shapes)
 
     def epoch(member, key, x, y):
         return train_epochs(recipe, member, key, x, y, 0, 1)
 
-    return chunk_width(epoch, member, key, x, y, devices=1 if mesh is None else mesh.size, at_once=at_once)
+    # With the axis of the members, although it is one: a convolution of several of them writes more.
+    one, step = Programs(recipe, key, x, y, 1, None).shapes, jax.vmap(epoch, (0, 0, None, None))
+    return chunk_width(step, one, key[None], x, y, devices=1 if mesh is None else mesh.size, at_once=at_once)
 
 
 def _own(leaf: Array, members: range) -> Array | np.ndarray:

@@ -21,7 +21,7 @@ def chunk_width(step: Callable, *arguments: Any, devices: int = 1, at_once: int 
     without changing the sums of each member in their last digits.
 
     Args:
-        step: of one member.
+        step: of one member, or of a chunk that has one.
         *arguments: of `step`, or their shapes.
         devices: devices that share a chunk.
         at_once: chunks that are trained at the same time.

@@ -3,7 +3,8 @@
 `jax.lax.conv_general_dilated` alone is slow there on the CPU, for two reasons. Its derivatives are convolutions with
 other orders of axes, for which XLA has no fast code inside of a loop; and a batch of filters, which `vmap` over
 networks makes, turns it into a grouped convolution. This one is a primitive of its own: its derivatives are
-convolutions of the same kind, with the axes brought into order first; and a batch of filters makes it a matrix product.
+convolutions of the same kind, with the axes brought into order first; and a batch of filters makes it a matrix product,
+as does an array whose type names devices.
 """
 
 import itertools
@@ -13,6 +14,7 @@ import jax
 import jax.numpy as jnp
 from jax.extend.core import Primitive
 from jax.interpreters import ad, batching, mlir
+from jax.sharding import AxisType
 from jaxtyping import Array, Float
 
 Border = tuple[tuple[int, int], tuple[int, int]]
@@ -32,7 +34,18 @@ def correlate(
         precision: precision of the products, as in `jax.numpy.matmul`.
     """
     dtype = jnp.promote_types(x.dtype, W.dtype)
-    return _correlate.bind(x.astype(dtype), W.astype(dtype), border=border, precision=precision)
+    x, W = jnp.asarray(x, dtype), jnp.asarray(W, dtype)
+    if _spread(x) or _spread(W):
+        return _product(x, W, border, precision)
+    return _correlate.bind(x, W, border=border, precision=precision)
+
+
+def _spread(x: Array) -> bool:
+    """Whether the type of an array says how it lies on several devices: JAX's own operations have rules for that."""
+    kind = jax.typeof(x)
+    explicit = any(axis == AxisType.Explicit for axis in kind.sharding.mesh.axis_types)
+    varying = getattr(kind, "vma", None)  # its name in some versions of JAX
+    return explicit or bool(kind.manual_axis_type.varying if varying is None else varying)
 
 
 def _shape(x, W, *, border, precision):

@@ -102,16 +102,32 @@ def test_a_member_that_nobody_asked_for_may_diverge():
         train(DENSE, VECTORS, 2, loss=loss, at_once=2)
 
 
-def test_bytes_of_a_step_bound_what_the_compiler_reserves():
+@pytest.mark.parametrize("members", [1, 4])
+def test_bytes_of_a_step_bound_what_the_compiler_reserves(members):
+    """Several members write the patches of their convolutions, one alone does not."""
     params = CNN().init(jax.random.key(0), IMAGES[:1])
+    chunk = jax.tree.map(lambda leaf: jnp.stack([leaf] * members), params)
 
     def step(params, x):
         return jax.grad(lambda p: jnp.sum(CNN().apply(p, x) ** 2))(params)
 
-    bound = width.step_bytes(step, params, IMAGES)
-    reserved = jax.jit(step).lower(params, IMAGES).compile().memory_analysis().temp_size_in_bytes
-    assert reserved <= bound <= 50 * reserved
-    assert 1.9 < width.step_bytes(step, params, jnp.tile(IMAGES, (2, 1, 1, 1))) / bound < 2.1
+    side_by_side = jax.vmap(step, (0, None))
+    one = jax.tree.map(lambda leaf: leaf[:1], chunk)
+    bound = width.step_bytes(side_by_side, one, IMAGES)
+    reserved = jax.jit(side_by_side).lower(chunk, IMAGES).compile().memory_analysis().temp_size_in_bytes
+    assert reserved <= members * bound <= 50 * reserved
+    assert 1.9 < width.step_bytes(side_by_side, one, jnp.tile(IMAGES, (2, 1, 1, 1))) / bound < 2.1
+
+
+def test_the_width_counts_what_several_members_write(monkeypatch):
+    """The patches of a convolution with 5 by 5 filters: more than the activations."""
+    found = []
+    monkeypatch.setattr("eqbook.ensembles.programs.chunk_width", lambda step, *a, **_: found.append((step, a)) or 1)
+    net = eq.Sequential(eq.Conv(16, (5, 5)), eq.Relu(), eq.Conv(16, (5, 5)), eq.GlobalAvgPool(), eq.Dense(3))
+    train(net, IMAGES, 1, at_once=None, watch={}, epochs=1)
+    ((step, arguments),) = found
+    activations = len(IMAGES) * 8 * 8 * 16 * 4
+    assert width.step_bytes(step, *arguments) > 25 * activations
 
 
 def test_a_chunk_gets_narrower_with_memory_and_with_the_work_of_a_step(monkeypatch):

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import hypothesis
 import jax
+import numpy as np
 import pytest
 from hypothesis import strategies as st
 
@@ -140,6 +141,13 @@ def test_rounding_is_no_excuse_for_another_entry(monkeypatch, x64):
     monkeypatch.setattr(fuzz.eq, "gram", spoilt)
     outcome = fuzz.run_seed(979)
     assert outcome.result == "wrong" and outcome.message.startswith("nngp: off by")
+
+
+def test_a_recursion_that_is_not_finite_excuses_nothing(monkeypatch, x64):
+    right = fuzz.literal
+    monkeypatch.setattr(fuzz, "literal", lambda *a: right(*a) | {"ntk": np.nan * right(*a)["ntk"]})
+    case = Case((call("Dense", 1), call("Relu"), call("Dense", 1)), (2,))
+    assert fuzz.try_case(case).result == "wrong"
 
 
 def test_groups_are_numbered_in_any_order():

@@ -1,5 +1,7 @@
 """`correlate` against the convolution of JAX: values, derivatives of any order, batches of images and of filters."""
 
+import subprocess
+import sys
 from functools import partial
 
 import jax
@@ -89,3 +91,43 @@ def test_in_a_loop_it_is_the_same():
     once = jax.jit(step)(W)
     in_loop = jax.jit(lambda W: jax.lax.scan(lambda W, _: (W, step(W)), W, length=2)[1])(W)
     assert relative_error(in_loop[1], once) < tolerance(jnp.float32, 15 * 4 * 42)
+
+
+MANY_DEVICES = """
+import os
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+import jax, jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec as P
+import eqbook as eq
+
+net = eq.Sequential(eq.Conv(3, (3, 3)), eq.Relu(), eq.Conv(2, (3, 3)), eq.Relu(), eq.GlobalAvgPool(), eq.Dense(1))
+x = jnp.sin(jnp.arange(4 * 6 * 6 * 2.0)).reshape(4, 6, 6, 2)
+params = net.init(jax.random.key(0), x.shape)
+
+def loss(params, x):
+    return jnp.sum(net.apply(params, x) ** 2)
+
+expected = jax.tree.leaves(jax.jit(jax.grad(loss))(params, x))
+mesh = Mesh(np.array(jax.devices()), ("d",))
+
+@jax.jit
+@jax.grad
+def manual(params):
+    whole = lambda params, x: jax.lax.psum(loss(params, x), "d")
+    return jax.shard_map(whole, mesh=mesh, in_specs=(P(), P("d")), out_specs=P())(params, x)
+
+explicit = jax.make_mesh((2,), ("d",))
+with jax.set_mesh(explicit):
+    spread = jax.device_put(x, NamedSharding(explicit, P("d")))
+    by_types = jax.jit(jax.grad(loss))(jax.device_put(params, NamedSharding(explicit, P())), spread)
+for found in (manual(params), by_types):
+    for one, other in zip(jax.tree.leaves(found), expected, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5 * np.abs(other).max())
+"""
+
+
+def test_gradients_of_filters_that_all_devices_share():
+    """Those of all devices are added up, whether a mesh is manual or in the types of the arrays."""
+    done = subprocess.run([sys.executable, "-c", MANY_DEVICES], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
