@@ -23,8 +23,8 @@ class SteerableLift(nn.Module):
     of the plane, turning it by $h \in C_n$ gives $z(h^{-1} t, h^{-1} r)$. On pixels this is exact, to rounding, for
     multiples of 90 degrees, if 4 divides $n$; between them it has the error of sampling.
 
-    Images `[batch, h, w, n_in]` become `[batch, n, h, w, features]`. Zero padding; computed as one
-    convolution with the filters in all positions.
+    Images `[batch, h, w, n_in]` become `[batch, n, h, w, features]`. Zero padding; computed as one convolution with the
+    filters in all positions.
 
     Args:
         n: order of the group.

@@ -125,7 +125,7 @@ def train_ensemble(
             about = describe_run(recipe, key, x, y)
         if directory is not None:
             store = folder_for(directory, about | ({"at_once": at_once} if at_once else {}))
-    width = at_once or stored_width(store) or choose_width(recipe, key, x, y, devices, threads)
+        width = at_once or stored_width(store) or choose_width(recipe, key, x, y, devices, threads)
     width = hosts.smallest(width)  # they may have different memory
     arguments.check_width(width, devices)  # that of a store may not suit the mesh
     programs = Programs(recipe, key, x, y, width, devices)
@@ -153,7 +153,8 @@ def train_ensemble(
     kept: Store | None = None
     if about:
         about["at_once"] = width
-        hosts.check_same("arguments of `train_ensemble`", digest([about, members, epochs, list(record), sorted(watch)]))
+        same = [about, members, epochs, list(record), sorted(watch), store is None]
+        hosts.check_same("arguments of `train_ensemble`", digest(same))
         with hosts.together():
             kept = None if store is None else Store(store, about, programs.shapes, hosts)
     own = sum(min(members, (c + 1) * width) - c * width for c in mine)

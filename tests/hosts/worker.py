@@ -69,12 +69,16 @@ except RuntimeError as error:
     assert rank != count - 1 and f"process {count - 1} of {count}" in str(error)
 else:
     raise AssertionError("the failure went unnoticed")
-try:
-    eq.gram(net, x + rank, mesh=mesh)
-except ValueError as error:
-    assert "expected the same on all" in str(error)
-else:
-    raise AssertionError("different inputs went unnoticed")
+for label, differing in {
+    "inputs": lambda: eq.gram(net, x + rank, mesh=mesh),
+    "a store on one process only": lambda: train(folder / "one" if rank == 0 else None),
+}.items():
+    try:
+        differing()
+    except ValueError as error:
+        assert "expected the same on all" in str(error), label
+    else:
+        raise AssertionError(f"{label}: went unnoticed")
 
 np.savez(folder / f"process-{rank}.npz", **{name: np.asarray(value) for name, value in found.items()})
 print("done")
