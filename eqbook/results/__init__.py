@@ -3,9 +3,11 @@
 A chapter that runs with `EQBOOK_PROFILE=paper` writes `book/results/<chapter>.json` by `write`. Every later build reads
 it by `read`, and `comparison` shows three columns: the paper, the recorded run, this build. The papers' own numbers are
 in `book/results/papers/<chapter>.json`, each with the place in the paper that it was read from (`paper_values`).
+`benchmark` reads what the benchmarks have recorded.
 """
 
 from eqbook.results.files import ResultsError as ResultsError
+from eqbook.results.files import benchmark as benchmark
 from eqbook.results.files import results_dir as results_dir
 from eqbook.results.paper import PaperValue as PaperValue
 from eqbook.results.paper import paper_values as paper_values
@@ -24,6 +26,7 @@ __all__ = [
     "Recorded",
     "ResultsError",
     "Row",
+    "benchmark",
     "comparison",
     "paper_values",
     "read",

@@ -2,6 +2,7 @@
 
 import json
 import os
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +27,44 @@ def results_dir() -> Path:
         if not Path(named).is_dir():
             raise ResultsError(f"`EQBOOK_RESULTS_DIR`: expected an existing folder, got {named!r}; create or unset it.")
         return Path(named)
-    here = Path.cwd()
-    for root in (here, *here.parents, Path(__file__).resolve().parents[2]):
-        if (root / "_config.yml").is_file() and (root / "book" / "results").is_dir():
+    for root in _books():
+        if (root / "book" / "results").is_dir():
             return root / "book" / "results"
     raise ResultsError(
-        f"no folder book/results above {here}; run inside a checkout of the book, or set `EQBOOK_RESULTS_DIR`."
+        f"no folder book/results above {Path.cwd()}; run inside a checkout of the book, or set `EQBOOK_RESULTS_DIR`."
     )
+
+
+def benchmark(case: str) -> dict[str, Any]:
+    """A recorded benchmark: `benchmarks/results/<case>.json` of the book that `results_dir` describes.
+
+    Args:
+        case: name of the benchmark, such as `c4_16`.
+
+    Raises:
+        ResultsError: if `case` is not a plain name, or there is no such record, or it cannot be read.
+    """
+    _check_name("case", case)
+    for root in _books():
+        if (path := root / "benchmarks" / "results" / f"{case}.json").is_file():
+            return load_json(path)
+    raise ResultsError(
+        f"no benchmarks/results/{case}.json above {Path.cwd()}; run inside a checkout of the book, with the name of a "
+        "recorded benchmark."
+    )
+
+
+def _books() -> Iterator[Path]:
+    """Roots of books: around the working directory, then the checkout that the package was installed from."""
+    here = Path.cwd().resolve()
+    for root in (here, *here.parents, Path(__file__).resolve().parents[2]):
+        if (root / "_config.yml").is_file():
+            yield root
+
+
+def _check_name(argument: str, name: Any) -> None:
+    if not isinstance(name, str) or not name.replace("_", "").isalnum():
+        raise ResultsError(f"`{argument}`: expected a name of letters, digits and underscores, got {name!r}.")
 
 
 def chapter_path(chapter: str, folder: str = "") -> Path:
@@ -41,8 +73,7 @@ def chapter_path(chapter: str, folder: str = "") -> Path:
     Raises:
         ResultsError: if `chapter` is not a plain name, or there is no results folder.
     """
-    if not isinstance(chapter, str) or not chapter.replace("_", "").isalnum():
-        raise ResultsError(f"`chapter`: expected a name of letters, digits and underscores, got {chapter!r}.")
+    _check_name("chapter", chapter)
     return results_dir() / folder / f"{chapter}.json"
 
 
