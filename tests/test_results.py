@@ -154,6 +154,24 @@ def test_folder_is_found_by_the_package_elsewhere_or_missed_with_an_error(monkey
     assert results.results_dir() == tmp_path / "site" / "book" / "results"
 
 
+def test_benchmark_is_found_beside_the_book_and_missed_with_an_error(monkeypatch, tmp_path):
+    folder = tmp_path / "benchmarks" / "results"
+    folder.mkdir(parents=True)
+    (tmp_path / "book").mkdir()
+    (tmp_path / "_config.yml").touch()
+    (folder / "case_2.json").write_text('{"s": 1.5}')
+    (folder / "torn.json").write_text('{"s": 1')
+    monkeypatch.chdir(tmp_path / "book")
+    assert results.benchmark("case_2") == {"s": 1.5}
+    for case, message in (
+        ("other", r"no benchmarks/results/other\.json .* run inside a checkout"),
+        ("../case_2", "`case`: expected a name of letters"),
+        ("torn", r"torn\.json: cannot be read as JSON"),
+    ):
+        with pytest.raises(ResultsError, match=message):
+            results.benchmark(case)
+
+
 def test_commit(tmp_path):
     assert circumstances.commit_of(tmp_path) == "unknown"
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", str(tmp_path)]
