@@ -84,8 +84,36 @@ def check_same_features(name1: str, x1: Any, name2: str, x2: Any) -> None:
 
 def as_float(x: Any) -> jax.Array:
     """A JAX array with the dtype of `x` if that is floating, with the default floating dtype if it is not."""
+    if not isinstance(x, jax.Array) and (wide := _wide_integers(x)) is not None:
+        x = wide.astype(np.dtype(jnp.result_type(float)))
     x = jnp.asarray(x)
     return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(jnp.result_type(float))
+
+
+def check_integers(name: str, value: Any) -> None:
+    """Raise if integers do not fit into those that JAX makes of them, 32 bits wide by default: they would wrap around.
+
+    Raises:
+        ValueError: naming the argument.
+    """
+    if isinstance(value, jax.Array) or jax.config.jax_enable_x64 or (wide := _wide_integers(value)) is None:
+        return
+    limits = np.iinfo(np.uint32 if wide.dtype.kind == "u" else np.int32)
+    if wide.size and (wide.min() < limits.min or wide.max() > limits.max):
+        raise ValueError(
+            f"`{name}`: expected integers between {limits.min} and {limits.max}, got {wide.min()} to {wide.max()}; "
+            "convert them to floats, or switch `jax_enable_x64` on."
+        )
+
+
+def _wide_integers(x: Any) -> np.ndarray | None:
+    """The array that NumPy makes of `x` if that has integers of 64 bits, which JAX would cut to 32."""
+    if isinstance(x, list | tuple | int):
+        try:
+            x = np.asarray(x)
+        except (ValueError, OverflowError, jax.errors.TracerArrayConversionError):
+            return None
+    return x if isinstance(x, np.ndarray) and x.dtype.kind in "iu" and x.dtype.itemsize == 8 else None
 
 
 def check_int(name: str, value: Any, minimum: int) -> int:

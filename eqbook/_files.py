@@ -8,6 +8,7 @@ import os
 import tempfile
 from functools import cache
 from pathlib import Path
+from threading import Lock
 from typing import IO, Any
 
 try:
@@ -17,6 +18,7 @@ except ImportError:  # not on Windows
 
 WRITING = ".writing-"  # what the name of an unfinished file begins with
 DIGEST = "sha256"
+_umask_lock = Lock()
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -27,7 +29,7 @@ def write_whole(path: Path, content: bytes) -> None:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-            os.chmod(temporary, 0o644)  # temporary files are private; results are not
+            os.chmod(temporary, _mode())  # temporary files are private; results are not
             if fcntl is not None:  # while it is locked: nobody takes it for one that was left over
                 os.replace(temporary, path)
         if fcntl is None:  # Windows renames no open file
@@ -35,6 +37,14 @@ def write_whole(path: Path, content: bytes) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def _mode() -> int:
+    """The mode of a new file: what the umask leaves of reading and writing for all."""
+    with _umask_lock:
+        umask = os.umask(0o077)  # it is known by setting it only; a file made meanwhile is private, not public
+        os.umask(umask)
+    return 0o666 & ~umask
 
 
 @cache
@@ -88,7 +98,10 @@ def is_sealed(content: Any) -> bool:
     if not isinstance(content, dict):
         return False
     rest = {name: value for name, value in content.items() if name != DIGEST}
-    return content.get(DIGEST) == _digest(rest)
+    try:
+        return content.get(DIGEST) == _digest(rest)
+    except RecursionError:  # lists in lists, deeper than anything that was sealed
+        return False
 
 
 def _digest(content: dict[str, Any]) -> str:
@@ -102,11 +115,20 @@ def in_use(folder: Path) -> IO | None:
         The open file that holds the lock; `None` where the file system has no locks.
 
     Raises:
-        ValueError: if another process has said so.
+        ValueError: if another process has said so, or the file to lock is a link.
     """
     if fcntl is None:
         return None
-    file = open(folder / ".lock", "w")  # noqa: SIM115 - the lock lasts as long as the file is open
+    path = folder / ".lock"
+    try:
+        # Neither emptied nor followed: as a link it may lead to a file that is somebody's work.
+        file = os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o666), "r+b")
+    except OSError:
+        if not path.is_symlink():
+            raise
+        raise ValueError(
+            f"`store`: expected a file of the store, got a link, {path}; delete it, or choose another folder."
+        ) from None
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -49,6 +49,13 @@ def image_networks() -> dict[str, eq.Sequential]:
     nets["residual"] = eq.Sequential(
         eq.Conv(16, (3, 3)), eq.Residual(eq.Relu(), eq.Conv(16, (3, 3), b_std=0.1)), eq.Erf(), eq.Flatten(), eq.Dense(1)
     )
+    nets["nested residual"] = eq.Sequential(
+        eq.Conv(16, (2, 2), b_std=0.1),
+        eq.Residual(
+            eq.Erf(), eq.Conv(16, (1, 1)), eq.Residual(eq.Erf(), eq.Conv(16, (1, 1), b_std=0.2)), eq.LayerNorm()
+        ),
+        eq.Flatten(), eq.Dense(1),
+    )  # fmt: skip
     nets |= local_networks()
     nets["layer-norm"] = eq.Sequential(
         eq.Conv(16, (2, 2), W_std=2.0), eq.LayerNorm(), eq.Relu(), eq.Flatten(), eq.Dense(16), eq.Erf(), eq.Dense(1)

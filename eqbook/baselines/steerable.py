@@ -134,6 +134,8 @@ class SteerableBody(nn.Module):
 
     @nn.compact
     def __call__(self, x: Float[Array, "batch h w c"]) -> Float[Array, "batch n h2 w2 features"]:
+        if not self.features:
+            raise ValueError("`features`: expected at least one convolution, got none; give their numbers of fields.")
         for i, features in enumerate(self.features):
             layer = SteerableConv if i else SteerableLift
             x = halve(nn.relu(layer(self.n, features, self.kernel_size)(x)))

@@ -18,6 +18,9 @@ from eqbook.data.errors import AlteredFileError
 
 MOST_MEMBERS = 200_000  # of an archive of which one member is wanted, and folders in any; QM9 has 133,885 files
 MOST_HEADER = 2**16  # bytes of an extended header: a name and a few attributes
+MOST_PASSED = 3 * 10**8  # bytes unpacked to find one member; CIFAR-10, the longest tar archive searched so, has 184 MB
+# Python unpacks the other methods in one piece, however little of it is asked for.
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 _DAMAGE = (
     tarfile.TarError,
@@ -28,6 +31,7 @@ _DAMAGE = (
     OSError,
     NotImplementedError,
     UnicodeDecodeError,  # names in a zip archive
+    RecursionError,  # extended headers of extended headers of a tar archive
 )
 
 
@@ -41,7 +45,7 @@ def read_member(archive: Path, member: str, limit: int) -> bytes:
 
     Raises:
         AlteredFileError: if the member is missing, is not a regular file or is too long, or the archive is
-        damaged, or has a header or a number of members that no honest one has.
+        damaged, or has a header, a number of members, or a length up to the member that no honest one has.
     """
     if zipfile.is_zipfile(archive):
         with open_zip(archive) as files:
@@ -50,6 +54,11 @@ def read_member(archive: Path, member: str, limit: int) -> bytes:
         for info in _members(archive, tar, MOST_MEMBERS):
             if info.name.removeprefix("./") == member:
                 return _read_tar(tar, info, archive, limit)
+            if tar.offset > MOST_PASSED:  # where the next header lies; all before it is unpacked on the way
+                raise AlteredFileError(
+                    f"`{archive.name}`: expected a member {member!r} within the first {MOST_PASSED} bytes, "
+                    f"got {tar.offset} bytes of others; delete it and fetch it again."
+                )
     raise AlteredFileError(f"`{archive.name}`: expected a member {member!r}, got an archive without it.")
 
 
@@ -96,7 +105,8 @@ class ZipMembers:
         """Return the content of a member, after checking its CRC-32.
 
         Raises:
-            AlteredFileError: if it is missing, is not a regular file or is too long, or the archive is damaged.
+            AlteredFileError: if it is missing, is not a regular file, is too long or packed by an unusual method, or
+            the archive is damaged.
         """
         if name not in self._infos:
             raise AlteredFileError(f"`{self._archive.name}`: expected a member {name!r}, got an archive without it.")
@@ -105,6 +115,11 @@ class ZipMembers:
         if kind not in (0, stat.S_IFREG) or info.flag_bits & 1 or info.file_size > limit:
             got = "an encrypted one" if info.flag_bits & 1 else f"one of {info.file_size} bytes"
             raise _not_regular(self._archive, name, limit, got if kind in (0, stat.S_IFREG) else "a link or device")
+        if info.compress_type not in METHODS:
+            raise AlteredFileError(
+                f"`{self._archive.name}`: expected {name!r} to be stored or deflated, got the method "
+                f"{zipfile.compressor_names.get(info.compress_type, info.compress_type)}; pack it anew."
+            )
         with _damage_named(self._archive, "a zip archive"), self._opened.open(info) as stream:
             content = stream.read(limit + 1)  # the header may lie about the length
         if len(content) > limit:

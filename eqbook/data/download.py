@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import requests
+from requests.compat import urljoin
 from tqdm import tqdm
 
 from eqbook.data.errors import AlteredFileError, RouteError
@@ -66,21 +67,34 @@ def receive(url: str, part: Path, limit: int, progress: bool) -> None:
         progress: show a bar on stderr, if that is a terminal.
 
     Raises:
-        RouteError: if the address cannot be reached, refuses, breaks off, or sends more than `limit`.
+        RouteError: if the address cannot be reached, refuses, breaks off, sends more than `limit`, or leads from https
+        to another scheme.
     """
     have = part.stat().st_size if part.exists() else 0
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
     try:
-        with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUT) as reply:
+        hooks = {"response": _stay_encrypted} if url.startswith("https:") else {}
+        with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUT, hooks=hooks) as reply:
             if have and reply.status_code == requests.codes.requested_range_not_satisfiable:
                 return  # nothing is missing: the caller checks whether the part is good
             reply.raise_for_status()
-            if url.startswith("https:") and not reply.url.startswith("https:"):
-                raise RouteError("the server led from https to an address without it")
             _save(reply, part, _resume_at(reply, have), limit, progress)
     except requests.RequestException as error:
         kept = f"; {part.stat().st_size} bytes are kept, the next call resumes" if part.exists() else ""
         raise RouteError(f"{_reason(error)}{kept}") from error
+
+
+def _stay_encrypted(reply: requests.Response, **_: Any) -> None:
+    """Raise before a redirect is followed that leads from https to another scheme; called for every reply on the way.
+
+    Raises:
+        RouteError: if the reply came from such an address, or leads to one.
+    """
+    target = urljoin(reply.url, reply.headers.get("Location", "") if reply.is_redirect else "")
+    for address in (reply.url, target):
+        if not address.lower().startswith("https:"):
+            reply.close()
+            raise RouteError(f"the server led from https to an address without it, {address[:200]}")
 
 
 def _resume_at(reply: requests.Response, have: int) -> int:

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from eqbook._checks import check_int, check_number
+from eqbook._checks import check_int, check_key, check_number
 
 
 def smooth_random_fields(
@@ -23,7 +23,9 @@ def smooth_random_fields(
     $q = 0$, and the fields are blobs of size $\ell$; with $\lambda < \ell$ only frequencies in a band of width $1/\ell$
     about $q$ are left, and the fields are stripes of period $\lambda$ that stay straight over the length $\ell$. Mean
     0, variance 1; channels are independent; the fields continue periodically. Their law does not change under
-    translations and rotations (by multiples of 90 degrees, on a square grid).
+    translations and rotations (by multiples of 90 degrees, on a square grid). The covariance is that of the plane; on
+    pixels it holds for $\ell$ and $\lambda$ well above a pixel and well below the side. For $\ell$ below a pixel, or
+    $\lambda$ near 2, frequencies that pixels cannot show are missing from it.
 
     Args:
         key: random key.
@@ -40,6 +42,7 @@ def smooth_random_fields(
     Raises:
         ValueError: if an argument is out of range.
     """
+    check_key("key", key)
     if not isinstance(shape, tuple | list) or len(shape) != 3:
         raise ValueError(f"`shape`: expected (height, width, channels), got {shape!r}.")
     height, width, channels = (check_int("shape", size, 1) for size in shape)

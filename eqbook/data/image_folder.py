@@ -13,6 +13,7 @@ from eqbook._checks import check_int
 from eqbook.data.errors import AlteredFileError, DataDirectoryError, DataError
 
 SUFFIXES = (".jpeg", ".jpg", ".png")
+LONG = 8  # ratio of the sides from which on only the middle of a picture is resized
 
 
 @dataclass(frozen=True)
@@ -150,9 +151,15 @@ def read_square(path: Path, side: int) -> UInt8[np.ndarray, "side side 3"]:
         with Image.open(path, formats=("JPEG", "PNG")) as picture:
             scale = shorter / min(picture.size)
             width, height = (max(shorter, round(scale * length)) for length in picture.size)
-            picture = picture.convert("RGB").resize((width, height), Image.Resampling.BILINEAR)
             left, top = (width - side) // 2, (height - side) // 2
-            return np.asarray(picture.crop((left, top, left + side, top + side)), np.uint8)
+            square = np.array((left, top, left + side, top + side))
+            picture, bilinear = picture.convert("RGB"), Image.Resampling.BILINEAR
+            if max(width, height) > LONG * shorter:
+                # A line of pixels, packed to some bytes, would become gigabytes. This is the same square up to the
+                # rounding of the box; ordinary pictures keep every bit.
+                box = square * np.tile(picture.size, 2) / np.tile((width, height), 2)
+                return np.asarray(picture.resize((side, side), bilinear, box=tuple(box.tolist())), np.uint8)
+            return np.asarray(picture.resize((width, height), bilinear).crop(tuple(square.tolist())), np.uint8)
     except Exception as error:  # Pillow's decoders raise many kinds, from SyntaxError to struct.error
         raise AlteredFileError(f"`{path}`: expected a JPEG or PNG picture, got damaged data ({error}).") from error
 

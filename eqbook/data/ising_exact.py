@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from eqbook._checks import check_int
+from eqbook._checks import check_int, check_number
 
 
 def kaufman_energy(side: int, temperature: float) -> float:
@@ -69,9 +69,7 @@ def onsager_energy(temperature: float) -> float:
 
 
 def _coupling(temperature: float) -> float:
-    if not np.isfinite(temperature) or temperature <= 0:
-        raise ValueError(f"`temperature`: expected a positive number, got {temperature!r}.")
-    return 1 / float(temperature)
+    return 1 / check_number("temperature", temperature, positive=True)
 
 
 def _log_partition(K: complex, side: int) -> complex:

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from eqbook._checks import check_int
+from eqbook._checks import check_finite, check_int, check_ndim, check_rectangular
 from eqbook.data.molecules import ELEMENTS
 
 POWERS = (2, 6)
@@ -40,12 +40,14 @@ def sphere_signals(
         $F$, of the dtype of `positions`, `[..., atoms, 2L, 2L - 1, 10]`; 0 in empty slots.
 
     Raises:
-        ValueError: if the shapes do not fit.
+        ValueError: if the shapes do not fit, or an array is not one of finite real numbers.
 
     References:
         Misof, Kessel, Gerken, "Equivariant Neural Tangent Kernels", 2025, https://arxiv.org/abs/2406.06504; after
         Esteves, Slotine, Makadia, "Scaling spherical CNNs", 2023, https://arxiv.org/abs/2306.05420
     """
+    check_finite("charges", charges)
+    check_finite("positions", positions)
     charges, positions = jnp.asarray(charges), jnp.asarray(positions)
     if positions.ndim < 2 or positions.shape != (*charges.shape, 3):
         raise ValueError(
@@ -117,10 +119,14 @@ def sum_over_atoms(
         pairs: `"all"` or `"slots"`.
 
     Raises:
-        ValueError: if the shapes do not fit or `pairs` is another word.
+        ValueError: if the shapes do not fit, charges are not finite real numbers, or `pairs` is another word.
     """
     if pairs not in ("all", "slots"):
         raise ValueError(f"`pairs`: expected 'all' or 'slots', got {pairs!r}.")
+    for name, charges in (("charges1", charges1), ("charges2", charges2)):
+        check_ndim(name, charges, 2, "molecules, atoms")
+        check_finite(name, charges)
+    check_rectangular("kernel", kernel)  # and not finite: between empty slots it may be anything
     (n1, atoms), (n2, others) = np.shape(charges1), np.shape(charges2)
     if atoms != others or np.shape(kernel) != (n1 * atoms, n2 * atoms):
         raise ValueError(

@@ -64,11 +64,21 @@ def make_writable(folder: Path) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Delete the temporary files of a process that was killed. Call it with the folder locked."""
+    """Delete the temporary files of a process that was killed. Call it with the folder locked.
+
+    Raises:
+        DataDirectoryError: if one is a folder, or cannot be deleted.
+    """
     for path in folder.iterdir():
         # The names that Python's tempfile makes, and those of notes that a digest was checked.
         if re.fullmatch(r"tmp[a-z0-9_]{8}|.+\.checked\.\d+", path.name):
-            path.unlink()
+            try:
+                path.unlink()
+            except OSError as error:
+                got = "a folder" if path.is_dir() else error.strerror
+                raise DataDirectoryError(
+                    f"`{path}`: expected a temporary file that can be deleted, got: {got}; delete it, or move it away."
+                ) from error
 
 
 @contextlib.contextmanager

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from eqbook._checks import check_int, check_number
+from eqbook._checks import check_int, check_key, check_number
 
 
 def cross_product(key: Key[Array, ""], n: int, scale: float = 1.0) -> tuple[Float[Array, "n 6"], Float[Array, "n 3"]]:
@@ -24,8 +24,9 @@ def cross_product(key: Key[Array, ""], n: int, scale: float = 1.0) -> tuple[Floa
         Inputs $(a, b)$, `[n, 6]`, and targets $a \times b$, `[n, 3]`, float32.
 
     Raises:
-        ValueError: if `n` or `scale` is not positive.
+        ValueError: if `key` is none, or `n` or `scale` is not positive.
     """
+    check_key("key", key)
     scale = check_number("scale", scale, positive=True)
     inputs = scale * jax.random.normal(key, (check_int("n", n, 1), 6), jnp.float32)
     return inputs, jnp.cross(inputs[:, :3], inputs[:, 3:])

@@ -10,8 +10,11 @@ import numpy as np
 from jax.sharding import NamedSharding
 from jaxtyping import Array, Float
 
-from eqbook._checks import check_finite, check_int, check_number, check_rectangular
+from eqbook._checks import check_int, check_number
+from eqbook._hosts import hosts_of
+from eqbook.dynamics.arguments import scaled_targets, unscaled
 from eqbook.dynamics.rows import RowMatrix, check_row_matrix
+from eqbook.grams.store import fingerprint
 
 ROUNDS = 4  # of refinement: conjugate gradients lose track of the residual that they began with
 
@@ -53,8 +56,9 @@ def solve(
         steps: largest number of steps, in each of four rounds.
 
     Raises:
-        ValueError: if the targets do not fit, or an option is out of range.
-        ArithmeticError: if the residual stays above `tolerance`.
+        ValueError: if the targets do not fit, an option is out of range, or processes were given different ones.
+        ArithmeticError: if the residual stays above `tolerance`, or the weights leave the dtype.
+        RuntimeError: on a process of several, if another one fails.
 
     References:
         Harbrecht, Peters, Schneider, "On the low-rank approximation by the pivoted Cholesky decomposition", Applied
@@ -62,24 +66,41 @@ def solve(
         Gardner, Pleiss, Bindel, Weinberger, Wilson, "GPyTorch", 2018, https://arxiv.org/abs/1809.11165 (section 4).
     """
     check_row_matrix(matrix)
-    check_rectangular("y", y)
-    if np.ndim(y) != 2 or np.shape(y)[0] != matrix.n:
-        raise ValueError(f"`y`: expected targets [n, k] with n = {matrix.n}, got shape {np.shape(y)}.")
-    check_finite("y", y)
-    check_int("rank", rank, 0)
-    check_int("steps", steps, 1)
-    diag_reg, tolerance = check_number("diag_reg", diag_reg), check_number("tolerance", tolerance)
-    program = _program(matrix.n, min(rank, matrix.n), steps, matrix.everywhere())
+    hosts = hosts_of(matrix.mesh)
+    with hosts.together():
+        y, exponents = scaled_targets(y, matrix.n)
+        rank, steps = min(check_int("rank", rank, 0), matrix.n), check_int("steps", steps, 1)
+        diag_reg, tolerance = check_number("diag_reg", diag_reg), check_number("tolerance", tolerance)
+    if hosts.count > 1:
+        options = {"diag_reg": diag_reg, "rank": rank, "tolerance": tolerance, "steps": steps}
+        hosts.check_same("`y` and options of `solve`", fingerprint("solve", [y, exponents], **options))
+    program = _program(matrix.n, rank, steps, matrix.everywhere())
     dtype = matrix.array.dtype
-    weights, residuals = program(matrix.array, matrix.pad(y), dtype.type(diag_reg), dtype.type(tolerance))
+    with np.errstate(over="ignore"):
+        options = dtype.type(diag_reg), dtype.type(tolerance)
+    weights, residuals = program(matrix.array, matrix.pad(y), *options)
     residual = float(np.max(np.asarray(residuals.addressable_data(0))))
     if not residual <= tolerance:
-        raise ArithmeticError(
-            f"conjugate gradients: expected a relative residual of {tolerance:.1e}, reached {residual:.1e}. Raise "
-            "`diag_reg`, `steps` or `rank`, use float64, or allow a larger `tolerance`; a matrix with duplicate "
-            "inputs or negative eigenvalues needs `diag_reg` > 0."
+        raise ArithmeticError(_advice(residual, tolerance, rank, matrix))
+    return Solution(unscaled(matrix.fetch(weights), exponents), residual)
+
+
+def _advice(residual: float, tolerance: float, rank: int, matrix: RowMatrix) -> str:
+    dtype = matrix.array.dtype
+    if not np.isfinite(residual):
+        return (
+            "conjugate gradients: expected finite weights, got a residual that is not finite. A matrix of zeros, "
+            "with duplicate inputs or with negative eigenvalues needs `diag_reg` > 0; scale entries or a `diag_reg` "
+            f"that are too large for {dtype}."
         )
-    return Solution(matrix.fetch(weights), residual)
+    # A preconditioner of rank n is exact but for rounding, which more rank does not mend.
+    more = "`diag_reg`, `steps` or `rank`" if rank < matrix.n else "`diag_reg` or `steps`"
+    wider = "use float64, " if dtype == np.float32 else ""
+    return (
+        f"conjugate gradients: expected a relative residual of {tolerance:.1e}, reached {residual:.1e}. Raise {more}, "
+        f"{wider}or allow a larger `tolerance`; a matrix with duplicate inputs or negative eigenvalues needs "
+        "`diag_reg` > 0."
+    )
 
 
 @lru_cache(maxsize=64)
@@ -115,26 +136,43 @@ def _solve(matrix: Array, y: Array, reg: Array, tolerance: Array, n: int, rank: 
     return w, jnp.linalg.norm(rest, axis=0) / norms
 
 
-def _preconditioner(matrix: Array, ridge: Array, n: int, rank: int):
-    """The inverse of $L L^\\top + s 1$, applied by the identity of Woodbury."""
-    diagonal = jnp.where(jnp.arange(len(matrix)) < n, jnp.diagonal(matrix), 0)
+def _preconditioner(matrix: Array, ridge: Array, n: int, rank: int) -> Callable[[Array], Array]:
+    r"""The inverse of $L L^\top + s 1 = U (\sigma^2 + s) U^\top + s (1 - U U^\top)$, with $L = U \sigma V^\top$.
+
+    Not by the identity of Woodbury, $(v - L (L^\top L + s)^{-1} L^\top v) / s$: where L holds all of the matrix, s is
+    no more than rounding, and so is the difference that it divides.
+    """
     if rank == 0:
         return lambda v: v
+    dot = partial(jnp.matmul, precision="highest")
+    diagonal = jnp.where(jnp.arange(len(matrix)) < n, jnp.diagonal(matrix), 0)
+    # What so many subtractions leave of a diagonal may be rounding, and a column made of it means nothing.
+    floor = rank * jnp.finfo(matrix.dtype).eps * diagonal.max()
 
-    def column(k: int, state: tuple[Array, Array]) -> tuple[Array, Array]:
-        factor, left = state
+    def column(state: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
+        k, factor, left = state
         pivot = jnp.argmax(left)
         # As a product, since the row of the pivot lies on one device only.
-        row = jnp.matmul(matrix, jax.nn.one_hot(pivot, len(matrix), dtype=matrix.dtype), precision="highest")
-        found = row - jnp.matmul(factor, factor[pivot], precision="highest")
-        usable = left[pivot] > jnp.finfo(matrix.dtype).eps * diagonal.max()
-        found = jnp.where(usable, found / jnp.sqrt(jnp.where(usable, left[pivot], 1)), 0)
-        return factor.at[:, k].set(found), jnp.maximum(left - found**2, 0).at[pivot].set(0)
+        row = dot(matrix, jax.nn.one_hot(pivot, len(matrix), dtype=matrix.dtype))
+        found = (row - dot(factor, factor[pivot])) / jnp.sqrt(left[pivot])
+        return k + 1, factor.at[:, k].set(found), jnp.maximum(left - found**2, 0).at[pivot].set(0)
+
+    def more(state: tuple[Array, Array, Array]) -> Array:
+        k, _, left = state
+        return (k < rank) & (left.max() > floor)
 
     empty = jnp.zeros((len(matrix), rank), matrix.dtype)
-    factor, left = jax.lax.fori_loop(0, rank, column, (empty, diagonal))
-    floor = jnp.finfo(matrix.dtype).eps * diagonal.max()
+    _, factor, left = jax.lax.while_loop(more, column, (0, empty, diagonal))
     scale = ridge + jnp.maximum(left.sum() / n, floor)
-    small = jnp.matmul(factor.T, factor, precision="highest") + scale * jnp.eye(rank, dtype=matrix.dtype)
-    inner = jax.scipy.linalg.cho_factor(small)
-    return lambda v: (v - factor @ jax.scipy.linalg.cho_solve(inner, factor.T @ v)) / scale
+    scale = jnp.where(scale > 0, scale, 1)  # for a matrix of zeros
+    basis, triangle = jnp.linalg.qr(factor)
+    inner, sigma, _ = jnp.linalg.svd(triangle)
+    basis = dot(basis, inner)
+
+    def apply(v: Array) -> Array:
+        inside = dot(basis.T, v)
+        outside = v - dot(basis, inside)
+        outside = outside - dot(basis, dot(basis.T, outside))  # again: what is left of U is rounding, divided by s
+        return dot(basis, inside / (sigma**2 + scale)) + outside / scale
+
+    return apply

@@ -9,10 +9,14 @@ import numpy as np
 from jax.sharding import NamedSharding
 from jaxtyping import Array, Float
 
-from eqbook._checks import check_finite, check_int, check_number, check_rectangular
+from eqbook._checks import check_int, check_number
+from eqbook._hosts import hosts_of
+from eqbook._identity import numbers_in
+from eqbook.dynamics.arguments import scaled_targets, unscaled
 from eqbook.dynamics.rounding import check_resolved
 from eqbook.dynamics.rows import RowMatrix, check_row_matrix
 from eqbook.dynamics.schedule import GradientFlow, Schedule, as_time
+from eqbook.grams.store import fingerprint
 
 
 def learned_targets(
@@ -40,29 +44,38 @@ def learned_targets(
 
     Raises:
         ValueError: if the targets do not fit, `t` is no finite training time, training diverges, or rounding would
-            decide the result (as for `eqbook.EnsembleLaw`).
-        ArithmeticError: if the result still changes by more than `tolerance`.
+            decide the result (as for `eqbook.EnsembleLaw`); or if processes were given different arguments.
+        ArithmeticError: if the result still changes by more than `tolerance`, or leaves the dtype.
+        RuntimeError: on a process of several, if another one fails.
 
     References:
         Saad, "Analysis of some Krylov subspace approximations to the matrix exponential operator", SIAM Journal on
         Numerical Analysis 29, 1992.
     """
     check_row_matrix(matrix)
-    check_rectangular("y", y)
-    if np.ndim(y) != 2 or np.shape(y)[0] != matrix.n:
-        raise ValueError(f"`y`: expected targets [n, k] with n = {matrix.n}, got shape {np.shape(y)}.")
-    check_finite("y", y)
-    steps, tolerance = min(check_int("steps", steps, 2), matrix.n), check_number("tolerance", tolerance)
-    schedule = GradientFlow() if schedule is None else schedule
-    if not isinstance(schedule, Schedule):
-        raise ValueError(f"`schedule`: expected GradientFlow(...) or GradientDescent(...), got {schedule!r}.")
-    t = as_time(t)
-    if not np.isfinite(t):
-        raise ValueError(f"`t`: expected a finite training time, got {t!r}; for inf use `solve`.")
+    hosts = hosts_of(matrix.mesh)
+    with hosts.together():
+        y, exponents = scaled_targets(y, matrix.n)
+        steps, tolerance = min(check_int("steps", steps, 2), matrix.n), check_number("tolerance", tolerance)
+        schedule = GradientFlow() if schedule is None else schedule
+        if not isinstance(schedule, Schedule):
+            raise ValueError(f"`schedule`: expected GradientFlow(...) or GradientDescent(...), got {schedule!r}.")
+        t = as_time(t)
+        if not np.isfinite(t):
+            raise ValueError(f"`t`: expected a finite training time, got {t!r}; for inf use `solve`.")
+    if hosts.count > 1:
+        rates = [type(schedule).__name__, numbers_in(vars(schedule))]
+        key = fingerprint("learned", [y, exponents], t=t, schedule=rates, steps=steps, tolerance=tolerance)
+        hosts.check_same("`y`, `t`, `schedule` and options of `learned_targets`", key)
     spaces, combine = _programs(steps, matrix.everywhere())
     bases, ritz, first = spaces(matrix.array, matrix.pad(y))
     ritz = np.asarray(ritz.addressable_data(0))  # [k, steps, steps]: the tridiagonal matrices
     norms = np.asarray(first.addressable_data(0))
+    if not np.isfinite(ritz).all():
+        raise ArithmeticError(
+            f"Lanczos: expected products with the matrix that are finite in {ritz.dtype}, got NaN or infinity; scale "
+            "the matrix, or use float64."
+        )
     schedule.check(jnp.linalg.eigvalsh(ritz).ravel(), t)
     coefficients = np.stack([_function(one, schedule, t, steps) for one in ritz])
     before = np.stack([_function(one, schedule, t, max(1, steps - max(1, steps // 10))) for one in ritz])
@@ -74,8 +87,9 @@ def learned_targets(
             f"Lanczos: expected a relative change below {tolerance:.1e} in the last of {steps} steps, got "
             f"{change:.1e}; raise `steps`, or allow a larger `tolerance`."
         )
-    weights = coefficients * norms[:, None]
-    return matrix.fetch(combine(bases, weights.astype(matrix.array.dtype)))
+    with np.errstate(over="ignore"):
+        weights = (coefficients * norms[:, None]).astype(matrix.array.dtype)
+    return unscaled(matrix.fetch(combine(bases, weights)), exponents)
 
 
 @lru_cache(maxsize=64)

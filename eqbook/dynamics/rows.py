@@ -8,8 +8,10 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float
 
-from eqbook._checks import check_finite, check_int, check_rectangular
+from eqbook._checks import check_int, check_rectangular
 from eqbook._hosts import hosts_of
+from eqbook.dynamics.arguments import as_rows, check_matrix, floating
+from eqbook.grams.store import fingerprint
 
 Rows = Callable[[slice], Float[Array, "rows n"]]
 
@@ -35,37 +37,46 @@ class RowMatrix:
             matrix: the matrix, `[n, n]`; or a function that returns the rows of a slice, `[rows, n]`, and is called on
                 each process for the rows of its own devices only.
             n: size of the matrix, if it is given by a function.
-            mesh: devices; `None` for the default one. They may belong to several processes.
-            dtype: of the matrix, if it is given by a function.
+            mesh: devices; `None` for the default one. They may belong to several processes, which make the same call.
+            dtype: of the matrix, if it is given by a function: `"float32"`, or `"float64"` if JAX computes in 64 bits.
 
         Raises:
-            ValueError: if the matrix is not square, not symmetric or not finite, or a function returns other shapes.
+            ValueError: if the matrix is not square, not symmetric or not finite in its dtype, if a function returns
+                other shapes or no real numbers, or if processes were given different matrices, sizes or dtypes. Of
+                functions only the rows that they return are checked: nobody has all of them.
+            RuntimeError: on a process of several, if another one fails.
         """
-        hosts_of(mesh)  # refuses what is no mesh
-        if callable(matrix):
-            self.n, rows, dtype = check_int("n", n, 1), matrix, _floating(dtype)
-        else:
-            check_rectangular("matrix", matrix)
-            array = np.asarray(matrix)
-            self.n, rows, dtype = _check_matrix(array), lambda which: array[which], array.dtype
+        hosts = hosts_of(mesh)
+        whole = []
+        with hosts.together():
+            if callable(matrix):
+                self.n, rows, kept = check_int("n", n, 1), matrix, floating(dtype)
+            else:
+                check_rectangular("matrix", matrix)
+                array = np.asarray(matrix)
+                kept, self.n, rows, whole = check_matrix(array), len(array), lambda which: array[which], [array]
+        if hosts.count > 1:
+            hosts.check_same("arguments of `RowMatrix`", fingerprint("rows", whole, n=self.n, dtype=kept.name))
         # Axes of `jax.make_mesh` are explicit ones, which refuse operands that lie elsewhere; these move them.
         self.mesh = None if mesh is None else Mesh(mesh.devices, mesh.axis_names)
         size = -(-self.n // (1 if mesh is None else mesh.size)) * (1 if mesh is None else mesh.size)
 
         def block(which: slice) -> np.ndarray:
             start, stop, _ = which.indices(size)
-            found = np.eye(stop - start, size, start, dtype)
+            found = np.eye(stop - start, size, start, kept)
             last = max(start, min(stop, self.n))
             found[: last - start, self.n :] = 0
             if last > start:
-                found[: last - start, : self.n] = _check_rows(rows(slice(start, last)), (last - start, self.n))
+                wanted = slice(start, last)
+                found[: last - start, : self.n] = as_rows(rows(wanted), wanted, self.n, kept)
             return found
 
-        if self.mesh is None:
-            self.array = jnp.asarray(block(slice(0, size)))
-        else:
-            sharding = NamedSharding(self.mesh, PartitionSpec(self.mesh.axis_names))
-            self.array = jax.make_array_from_callback((size, size), sharding, lambda index: block(index[0]))
+        with hosts.together():  # each process makes other rows, and any of them may be wrong
+            if self.mesh is None:
+                self.array = jnp.asarray(block(slice(0, size)))
+            else:
+                sharding = NamedSharding(self.mesh, PartitionSpec(self.mesh.axis_names))
+                self.array = jax.make_array_from_callback((size, size), sharding, lambda index: block(index[0]))
 
     def pad(self, y: Float[Array, "n k"]) -> Float[np.ndarray, "padded k"]:
         """Vectors with zeros where the matrix has padding; the same on all devices."""
@@ -89,34 +100,3 @@ def check_row_matrix(matrix: RowMatrix) -> None:
     """
     if not isinstance(matrix, RowMatrix):
         raise ValueError(f"`matrix`: expected a RowMatrix, got {type(matrix).__name__}; write RowMatrix(matrix).")
-
-
-def _floating(dtype: str) -> jnp.dtype:
-    try:
-        found = jnp.dtype(dtype)
-    except TypeError:
-        found = None
-    if found is None or not jnp.issubdtype(found, jnp.floating):
-        raise ValueError(f"`dtype`: expected a floating dtype such as 'float32', got {dtype!r}.")
-    return found
-
-
-def _check_matrix(matrix: np.ndarray) -> int:
-    if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) == 0:
-        raise ValueError(f"`matrix`: expected [n, n] or a function of a slice of rows, got shape {matrix.shape}.")
-    if not np.issubdtype(matrix.dtype, np.floating):
-        raise ValueError(f"`matrix`: expected floating-point numbers, got {matrix.dtype}; convert it.")
-    check_finite("matrix", matrix)
-    skew, scale = np.abs(matrix - matrix.T).max(), np.abs(matrix).max()
-    if skew > len(matrix) * np.finfo(matrix.dtype).eps * scale:
-        raise ValueError(f"`matrix`: expected a symmetric matrix, got a relative asymmetry of {skew / scale:.2g}.")
-    return len(matrix)
-
-
-def _check_rows(rows: Array, shape: tuple[int, int]) -> np.ndarray:
-    rows = np.asarray(rows)
-    if rows.shape != shape:
-        raise ValueError(f"`matrix`: expected rows of shape {shape} from the function, got {rows.shape}.")
-    if not np.isfinite(rows).all():
-        raise ValueError("`matrix`: expected finite rows, got NaN or infinity.")
-    return rows

@@ -4,13 +4,15 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import flax.linen as nn
 import jax
 import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
-from eqbook._checks import check_batch, check_finite, check_int
+from eqbook._checks import check_batch, check_finite, check_int, check_integers
 from eqbook.ensembles.augmentation import Augmentation
+from eqbook.ensembles.epoch import abstract_member
 
 
 def check_arrays(x: Any, y: Any) -> None:
@@ -18,6 +20,7 @@ def check_arrays(x: Any, y: Any) -> None:
     for name, value in (("x", x), ("y", y)):
         if not isinstance(value, np.ndarray | jax.Array):  # what is one is looked at on the device
             check_finite(name, value)
+        check_integers(name, value)
 
 
 def check_store(store: Any) -> None:
@@ -36,6 +39,20 @@ def check_training(net: Any, optimizer: Any) -> None:
         raise ValueError(f"`net`: expected tuples in place of lists as attributes, got {net!r}.") from error
     if not (callable(getattr(optimizer, "init", None)) and callable(getattr(optimizer, "update", None))):
         raise ValueError(f"`optimizer`: expected one of optax such as optax.sgd(0.1), got {optimizer!r}.")
+
+
+def check_collections(net: Any, key: jax.Array, x: Array) -> None:
+    """Raise unless a Flax module holds parameters, and nothing else: gradient steps would change that, too."""
+    if not isinstance(net, nn.Module):
+        return
+    variables = abstract_member(net, key, x[:1])
+    if others := sorted(set(variables) - {"params"}):
+        raise ValueError(
+            f"`net`: expected a network all of whose variables are parameters, got also {', '.join(others)}; give "
+            "constants as attributes, and take a normalisation without running means, such as LayerNorm or GroupNorm."
+        )
+    if not jax.tree.leaves(variables):
+        raise ValueError(f"`net`: expected a network with parameters, got none from {net!r}.")
 
 
 def check_classes(y: Array, classes: int) -> None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import math
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from eqbook._files import DIGEST, report, write_whole
+
+_MOST_HEADER = 4096  # bytes in front of the numbers of an array; NumPy writes 128
+_STORED, _DEFLATED = 0, 8  # methods of zip archives
 
 
 def save_tree(path: Path, tree: Any, seal: str = "") -> None:
@@ -44,6 +48,8 @@ def _load(path: Path, like: Any, seal: str) -> Any | None:
     shapes, structure = jax.tree.flatten(like)
     try:
         with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
+            if not _are_as_long(file.zip.infolist(), shapes):
+                return None
             found = {name: file[name] for name in file.files}
     except Exception:  # noqa: BLE001 - a damaged archive raises errors of many kinds
         return None
@@ -52,6 +58,25 @@ def _load(path: Path, like: Any, seal: str) -> Any | None:
         return None
     leaves = [_as(found[f"leaf{i}"], shape) for i, shape in enumerate(shapes)]
     return None if any(leaf is None for leaf in leaves) else jax.tree.unflatten(structure, leaves)
+
+
+def _are_as_long(members: list[Any], shapes: list[Any]) -> bool:
+    """Whether members of an archive, by their headers, are those of a tree, none longer than its array.
+
+    The digest is one of unpacked arrays, and some hundred bytes may hold gigabytes of them. Python unpacks no more than
+    the length in the header where a member is stored or deflated; of other methods all, whatever the header says.
+    """
+    most = {f"leaf{i}.npy": _size(shape) for i, shape in enumerate(shapes)} | {f"{DIGEST}.npy": 32}
+    return sorted(one.filename for one in members) == sorted(most) and all(
+        one.compress_type in (_STORED, _DEFLATED) and one.file_size <= most[one.filename] + _MOST_HEADER
+        for one in members
+    )
+
+
+def _size(like: Any) -> int:
+    """Bytes of an array; of random keys, those of their bits."""
+    bits = jax.eval_shape(jax.random.key_data, like) if _is_key(like) else like
+    return math.prod(bits.shape) * bits.dtype.itemsize
 
 
 def host(tree: Any) -> list[np.ndarray]:

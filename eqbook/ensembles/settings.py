@@ -10,21 +10,28 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from eqbook._identity import numbers_in
 from eqbook.ensembles.epoch import Recipe, init_member, member_keys
 from eqbook.grams.store import describe
 
 # Counters of an optimiser's state at which its step is looked at: schedules differ early or late.
-COUNTS = (0, 10, 100, 1000, 10_000)
+COUNTS = (*range(17), 24, 32, 48, 64, 100, 128, 256, 512, 1000, 2048, 4096, 10_000, 10**5)
+# By how much numbers may differ, relative and absolute: by what other hardware rounds differently, products of matrices
+# more than the rest. A number that a function holds may be tiny, as a weight decay is, and still decide.
+TOLERANCES = {"optimizer": (1e-4, 1e-6), "optimizer, its numbers": (1e-5, 0.0), "loss, its numbers": (1e-5, 0.0)}
+OTHERS = (1e-3, 1e-6)
 
 
 def describe_run(recipe: Recipe, key: jax.Array, x: jax.Array, y: jax.Array) -> dict[str, Any]:
     """The settings of a run by the names of their arguments; with equal ones, and `at_once`, members are equal.
 
     Functions have no names that can be trusted: an optimiser is described by its steps for given gradients, a network
-    also by its outputs, a loss by its values.
+    also by its outputs and by the gradient of its loss, a loss by its values; both functions by the numbers they hold.
     """
     params = init_member(recipe.net, member_keys(key, jnp.uint32(0))[0], x[:1])
     jax.eval_shape(lambda params: recipe.loss(recipe.net.apply(params, x), y), params)  # errors name the whole shapes
+    gradient = jax.jit(jax.grad(lambda params: recipe.loss(recipe.net.apply(params, x[:2]), y[:2])))(params)
+    sizes = [jnp.linalg.norm(jnp.ravel(leaf)) for leaf in jax.tree.leaves(gradient)]
     augment = recipe.augment
     actions = None if augment is None else [describe(augment.action_x), describe(augment.action_y), augment.random]
     outputs = recipe.net.apply(params, x[:2])
@@ -35,7 +42,10 @@ def describe_run(recipe: Recipe, key: jax.Array, x: jax.Array, y: jax.Array) -> 
         "x": _hash_array(x),
         "y": _hash_array(y),
         "loss": _numbers(recipe.loss(outputs, y[:2])),
+        "loss, its numbers": numbers_in(recipe.loss),
+        "loss, its gradient": _numbers(jnp.stack(sizes)),
         "optimizer": _steps(recipe.optimizer, params),
+        "optimizer, its numbers": numbers_in(recipe.optimizer),
         "batch_size": recipe.batch_size,
         "part": recipe.part,
         "augment": _hash(actions),
@@ -50,12 +60,13 @@ def digest(value: Any) -> str:
 
 def differing(stored: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
     """Names of the settings that differ; numbers may differ by what other hardware rounds differently."""
-    return [name for name, value in wanted.items() if not _same(stored.get(name), value)]
+    return [name for name, value in wanted.items() if not _same(stored.get(name), value, TOLERANCES.get(name, OTHERS))]
 
 
-def _same(a: Any, b: Any) -> bool:
+def _same(a: Any, b: Any, tolerances: tuple[float, float]) -> bool:
     if isinstance(b, list):
-        return isinstance(a, list) and len(a) == len(b) and np.allclose(a, b, rtol=1e-3, atol=1e-6)
+        rtol, atol = tolerances
+        return isinstance(a, list) and len(a) == len(b) and np.allclose(a, b, rtol=rtol, atol=atol)
     return a == b
 
 
@@ -81,7 +92,7 @@ def _steps(optimizer: Any, params: Any) -> list[float]:
 
 def _numbers(value: Any) -> list[float]:
     """Up to 64 numbers of an array, in units of the largest, and that one."""
-    flat = np.asarray(value, np.float64).reshape(-1)[:64]
+    flat = np.nan_to_num(np.asarray(value, np.float64).reshape(-1)[:64])  # of a run that diverges, too
     largest = float(np.max(np.abs(flat), initial=0.0))
     return [np.log1p(largest), *(flat / largest if largest else flat).tolist()]
 

@@ -189,10 +189,10 @@ def read_metrics(folder: str | os.PathLike) -> list[dict[str, Any]]:
 
 
 def _json(text: bytes) -> Any:
-    """What a text says; `None` if it is not JSON, or not even text."""
+    """What a text says; `None` if it is not JSON, or not even text, or nested without end."""
     try:
         return json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

@@ -104,19 +104,21 @@ def train_ensemble(
         FloatingPointError: if a member's loss, a parameter or a watched output is no longer finite; names member and
             epoch.
     """
-    arguments.check_arrays(x, y)
-    x, y = jnp.asarray(x), jnp.asarray(y)
-    check_key("key", key)
-    arguments.check_store(store)
-    arguments.check_training(net, optimizer)
-    arguments.check_data(x, y)
-    size = arguments.check_augment(augment, len(x))
-    arguments.check_sizes(size, members, epochs, batch_size, watch_batch, checkpoint_every)
     hosts, devices = hosts_of(mesh), local(mesh)
-    arguments.check_width(at_once, devices)
-    watch, record = arguments.check_watch(x, watch), arguments.check_record(record, epochs)
-    arguments.check_part(part, size if batch_size is None else batch_size, loss)
-    recipe = Recipe(net, _loss(loss), optimizer, batch_size, augment, part, mean=loss == "cross_entropy")
+    with hosts.together():
+        arguments.check_arrays(x, y)
+        x, y = jnp.asarray(x), jnp.asarray(y)
+        check_key("key", key)
+        arguments.check_store(store)
+        arguments.check_training(net, optimizer)
+        arguments.check_data(x, y)
+        size = arguments.check_augment(augment, len(x))
+        arguments.check_sizes(size, members, epochs, batch_size, watch_batch, checkpoint_every)
+        arguments.check_width(at_once, devices)
+        watch, record = arguments.check_watch(x, watch), arguments.check_record(record, epochs)
+        arguments.check_part(part, size if batch_size is None else batch_size, loss)
+        arguments.check_collections(net, key, x)
+        recipe = Recipe(net, _loss(loss), optimizer, batch_size, augment, part, mean=loss == "cross_entropy")
     threads = workers.cores() if devices is None else 1
     about: dict[str, Any] = {}
     with hosts.together():

@@ -94,11 +94,13 @@ def gram(
         Arora, Du, Hu, Li, Salakhutdinov, Wang, "On Exact Computation with an Infinitely Wide Neural Net", 2019,
         https://arxiv.org/abs/1904.11955
     """
-    kinds = kinds if isinstance(kinds, str) or not isinstance(kinds, Iterable) else tuple(kinds)
-    _check_options(net, kinds, tile, store, mesh, method)
-    x1, x2 = _check_inputs(x1, x2)
-    plan = _plan(net, x1.shape[1:], x1.dtype.name, method)
-    ntk, hosts, devices = "ntk" in kinds, hosts_of(mesh), local(mesh)
+    hosts, devices = hosts_of(mesh), local(mesh)
+    with hosts.together():
+        kinds = kinds if isinstance(kinds, str) or not isinstance(kinds, Iterable) else tuple(kinds)
+        _check_options(net, kinds, tile, store, method)
+        x1, x2 = _check_inputs(x1, x2)
+        plan = _plan(net, x1.shape[1:], x1.dtype.name, method)
+    ntk = "ntk" in kinds
     if tile is None:
         tile = shared_tile(len(x1), len(x1 if x2 is None else x2), plan.tile, hosts)
 
@@ -123,6 +125,7 @@ def gram(
         hosts.check_same("`net`, inputs and options", key)
         if directory is not None:
             store = directory / f"gram-{key[:16]}"
+        hosts.check_same("`store`, given or not", "00" if store is None else "01")
         with hosts.together():
             kept = None if store is None else Store(store, key)
     return Gram(**dict(zip(kinds, assemble(compute, x1, x2, tile, kept, progress, hosts, len(kinds)), strict=True)))
@@ -155,7 +158,7 @@ def _check_kernels(kinds: tuple[str, ...], kernels: tuple[Array, ...]) -> None:
             )
 
 
-def _check_options(net: Sequential, kinds: object, tile: object, store: object, mesh: object, method: object) -> None:
+def _check_options(net: Sequential, kinds: object, tile: object, store: object, method: object) -> None:
     if not isinstance(kinds, tuple) or not kinds or not all(kind in KINDS for kind in kinds):
         raise ValueError(f"`kinds`: expected some of {KINDS}, got {kinds!r}.")
     if not isinstance(net, Sequential):
@@ -164,7 +167,6 @@ def _check_options(net: Sequential, kinds: object, tile: object, store: object, 
         check_int("tile", tile, 1)
     if store is not None and not isinstance(store, str | os.PathLike):
         raise ValueError(f"`store`: expected the path of a folder, got {store!r}.")
-    hosts_of(mesh)
     if method not in METHODS:
         raise ValueError(f"`method`: expected one of {METHODS}, got {method!r}.")
 

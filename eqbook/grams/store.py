@@ -13,12 +13,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from eqbook._files import is_sealed, not_written, remove_left_over, report, sealed, write_whole
+from eqbook._identity import numbers_in
 from eqbook._version import __version__
 from eqbook.groups import Action, FiniteGroup
 from eqbook.layers import Residual, Sequential
 
-FORMAT = 2
+FORMAT = 3
 MANIFEST = "gram.json"
+# Where the values of a function are looked at: densely around 0, and over many orders of magnitude.
+LARGE = np.logspace(-6, 6, 97)
+PLACES = np.concatenate([np.linspace(-4, 4, 257), -LARGE, LARGE]).astype(np.float32)
 
 
 def describe(value: Any) -> Any:
@@ -35,7 +39,8 @@ def describe(value: Any) -> Any:
     if is_dataclass(value):
         return [type(value).__name__, *[[field.name, describe(getattr(value, field.name))] for field in fields(value)]]
     if callable(value):  # the same name may mean two functions, and a lambda has none
-        return [getattr(value, "__name__", ""), np.asarray(value(jnp.linspace(-4, 4, 257)), np.float32).tolist()]
+        values = np.asarray(value(jnp.asarray(PLACES)), np.float32)
+        return [getattr(value, "__name__", ""), values.tolist(), numbers_in(value)]
     return repr(value)
 
 
@@ -76,7 +81,7 @@ class Store:
             raise ValueError(f"`store`: {folder} cannot be used ({error}); choose another folder.") from error
         try:
             found = json.loads(content)
-        except ValueError:  # not JSON, or not even text
+        except (ValueError, RecursionError):  # not JSON, or not even text, or nested without end
             found = None
         if not is_sealed(found):
             raise ValueError(

@@ -18,7 +18,7 @@ Layout = Literal[
 @partial(
     jax.tree_util.register_dataclass,
     data_fields=["nngp", "ntk", "self1", "self2"],
-    meta_fields=["layout", "is_gaussian", "group", "quadrature", "coincident", "signed"],
+    meta_fields=["layout", "is_gaussian", "group", "quadrature", "coincident", "signed", "mixed"],
 )
 @dataclass(frozen=True)
 class PairKernel:
@@ -47,6 +47,9 @@ class PairKernel:
         coincident: whether the two inputs are known to be one. `nngp` and `ntk` over rotations are then at the points
             around the identity, where such a pair has its peak.
         signed: whether the network has a nonlinearity other than relu, which on SO(3) asks for a larger rule.
+        mixed: whether features are those of different pixels, each with its own law, so that the arrays are means over
+            them, and a nonlinearity's dual of a mean is not the mean of its duals. True behind `Flatten`, until the
+            next layer with weights.
     """
 
     nngp: Float[Array, "..."]
@@ -59,6 +62,7 @@ class PairKernel:
     quadrature: int | None = field(default=None)
     coincident: bool = field(default=False)
     signed: bool = field(default=False)
+    mixed: bool = field(default=False)
 
     @property
     def domain(self) -> Domain:

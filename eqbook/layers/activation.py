@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from eqbook._checks import check_int
@@ -66,3 +67,19 @@ class Activation(Layer):
                 f"Activation: `function`: expected an elementwise function with real values, got {self.function!r}, "
                 f"which makes {dtype}{shape} of float32(2, 3)."
             )
+        if not _is_elementwise(self.function):
+            raise ValueError(
+                f"Activation: `function`: expected an elementwise function, got {self.function!r}, whose value at one "
+                "entry depends on the others; what mixes entries is no activation."
+            )
+
+
+def _is_elementwise(function: Callable[[Array], Array]) -> bool:
+    """Whether numbers have the same values together and each on its own."""
+    with jax.ensure_compile_time_eval():  # also where a network is made inside of jit
+        places = jnp.array([-1.5, 0.25, 2.0])
+        try:
+            alone = np.array([function(place) for place in places])
+        except Exception:  # noqa: BLE001 - a function of an axis, which a number has not
+            return False
+        return np.allclose(np.asarray(function(places)), alone, rtol=1e-5, atol=1e-6, equal_nan=True)

@@ -8,7 +8,8 @@ class Residual(Layer):
     r"""Residual block, $z = x + f(x)$ with the branch $f$.
 
     Args:
-        *layers: the layers of the branch; the last one has weights, and the output has the shape of the input.
+        *layers: the layers of the branch, with weights behind the last nonlinearity: without, the branch and its input
+            are correlated, and kernels do not add. The output has the shape of the input.
 
     Raises:
         ValueError: if there is no layer, or an argument is not a layer.

@@ -76,6 +76,8 @@ def bootstrap_ensembles(
         Owen, "The pigeonhole bootstrap", Annals of Applied Statistics 1, 2007.
     """
     outputs = np.asarray(outputs)
+    if outputs.dtype.kind in "biu":  # a mean of integers is none
+        outputs = outputs.astype(np.float64)
     if outputs.ndim != 4 or min(outputs.shape[0], outputs.shape[2]) < 2:
         expected = "[members, order, n, features] with at least 2 members and 2 inputs"
         raise ValueError(f"`outputs`: expected {expected}, got shape {outputs.shape}.")

@@ -33,7 +33,8 @@ def relative_orbit_std(outputs: Float[Array, "order n"]) -> Float[Array, " n"]:
     r"""Standard deviation over the orbit in units of the orbit's mean.
 
     $\mathrm{std}_{g} f(\rho(g) x) \,/\, |\mathrm{mean}_{g} f(\rho(g) x)|$: the spread (population form) over
-    the orbit. It is 0 exactly for an invariant model and does not change when the outputs are rescaled.
+    the orbit. It is 0 exactly for an invariant model and does not change when the outputs are rescaled; it is infinite
+    where the mean is 0 and the spread is not.
 
     Args:
         outputs: scalar outputs over the orbit of each input, `[order, n]`.
@@ -49,6 +50,8 @@ def relative_orbit_std(outputs: Float[Array, "order n"]) -> Float[Array, " n"]:
     if np.shape(outputs)[0] == 0:
         raise ValueError(f"`outputs`: expected at least one element, got shape {np.shape(outputs)}.")
     outputs = as_float(outputs)
+    # In units of a power of 2 about as large as an orbit: squares stay in the range of the dtype, nothing is rounded.
+    outputs = jnp.ldexp(outputs, -jnp.frexp(jnp.max(jnp.abs(outputs), axis=0))[1])
     # Differences to the first element: they, and so their spread, are exactly 0 where all outputs are equal.
     spread = jnp.std(outputs - outputs[0], axis=0)
     # Without a spread the result is 0, even if all outputs are 0.

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from eqbook._checks import check_batch, check_int
+from eqbook._checks import check_batch, check_int, check_key
 from eqbook.metrics.orbits import same_class_fraction
 
 Rotate = Callable[[Array, Array], Array]
@@ -21,7 +21,8 @@ def random_rotation_fraction(
 ) -> Float[Array, " n"]:
     r"""Fraction of random rotations of the plane that leave each input's predicted class unchanged.
 
-    `same_class_fraction` at angles drawn independently and uniformly from a full turn, the same for all inputs.
+    `same_class_fraction` at angles drawn independently and uniformly from a full turn, the same for all inputs. What is
+    rotated is compared with the input rotated by 0, since a rotation may set the corners of an image to 0 at any angle.
     Rotations are evaluated one after the other, so that memory is that of one batch.
 
     Args:
@@ -46,9 +47,7 @@ def random_rotation_fraction(
     check_batch("x", x)
     check_int("rotations", rotations, 1)
     x = jnp.asarray(x)
-    upright = jnp.asarray(predict(x))
-    if upright.ndim != 2 or len(upright) != len(x):
-        raise ValueError(f"`predict`: expected scores [n, classes] with n = {len(x)}, got shape {upright.shape}.")
+    check_key("key", key)
     angles = jax.random.uniform(key, (rotations,), maxval=360)
 
     def scores(angle: Array) -> Array:
@@ -57,4 +56,11 @@ def random_rotation_fraction(
             raise ValueError(f"`rotate`: expected a batch of shape {x.shape} like `x`, got {turned.shape}.")
         return predict(turned)
 
-    return same_class_fraction(upright, jax.lax.map(scores, angles))
+    upright = jnp.asarray(scores(jnp.zeros_like(angles[0])))
+    if upright.ndim != 2 or len(upright) != len(x):
+        raise ValueError(f"`predict`: expected scores [n, classes] with n = {len(x)}, got shape {upright.shape}.")
+    try:
+        turned = jax.lax.map(scores, angles)
+    except jax.errors.TracerArrayConversionError:  # a function of NumPy arrays, such as an ensemble's `predict_mean`
+        turned = jnp.stack([jnp.asarray(scores(angle)) for angle in angles])
+    return same_class_fraction(upright, turned)

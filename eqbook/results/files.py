@@ -85,7 +85,7 @@ def load_json(path: Path) -> dict[str, Any]:
     """
     try:
         content = json.loads(path.read_text(encoding="utf8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
         raise ResultsError(f"{path.name}: cannot be read as JSON ({error}); restore the file.") from error
     if not isinstance(content, dict):
         raise ResultsError(f"{path.name}: expected one JSON object, got {type(content).__name__}; restore the file.")

@@ -259,3 +259,39 @@ def test_archive_of_countless_members(tmp_path, monkeypatch):
         path = packed(tmp_path / "many.tar.gz", *[header(f"{k}", 0, kind) for k in range(60)])
         with pytest.raises(AlteredFileError, match="members, got more"):
             read_member(path, "wanted", limit=100)
+
+
+@pytest.mark.parametrize("mode", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA], ids=["bz2", "lzma"])
+def test_zip_packed_by_another_method_is_refused(tmp_path, mode):
+    """Python unpacks these without a bound; here thirty megabytes, in front of a header that says fifty bytes."""
+    path = zipped(tmp_path / "bomb.zip", ("x", bytes(SIZE)), mode=mode)
+    content = bytearray(path.read_bytes())
+    directory = content.index(b"PK\x01\x02")
+    content[directory + 24 : directory + 28] = struct.pack("<I", 50)
+    path.write_bytes(content)
+    tracemalloc.start()
+    with pytest.raises(
+        AlteredFileError, match="`bomb.zip`: expected 'x' to be stored or deflated, got the method (bzip2|lzma)"
+    ):
+        read_member(path, "x", limit=100)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10**6
+
+
+@pytest.mark.parametrize("mode", ["w", "w:gz", "w:bz2", "w:xz"])
+def test_length_up_to_the_member_is_bounded(tmp_path, monkeypatch, mode):
+    monkeypatch.setattr("eqbook.data.archives.MOST_PASSED", 10**6)
+    junk = entry("junk", bytes(4 * 10**5))
+    path = archive(tmp_path / "a.tar", junk, junk, entry("x", b"good"), mode=mode)
+    assert read_member(path, "x", limit=100) == b"good"
+    path = archive(tmp_path / "a.tar", junk, junk, junk, entry("x", b"good"), mode=mode)
+    with pytest.raises(AlteredFileError, match="`a.tar`: expected a member 'x' within the first 1000000 bytes, got 12"):
+        read_member(path, "x", limit=100)
+
+
+def test_headers_of_headers_are_damage(tmp_path):
+    header_of = [header("x", 512, tarfile.XHDTYPE), b"12 a=bcdefg\n"] * 2000
+    path = packed(tmp_path / "deep.tar.gz", *header_of, header("x", 0, tarfile.REGTYPE))
+    with pytest.raises(AlteredFileError, match="`deep.tar.gz`: expected a tar archive, got damaged data .*recursion"):
+        read_member(path, "x", limit=100)

@@ -297,6 +297,28 @@ def test_redirect_without_encryption_is_refused(toy, site, store, monkeypatch):
     assert names(store) == []
 
 
+@pytest.mark.parametrize("plain", ["http://b/x", "HTTP://b/x", "ftp://b/x"])
+def test_no_step_of_a_redirect_is_without_encryption(tmp_path, monkeypatch, plain):
+    """https, http, https again: the address in the middle is not even asked."""
+    asked = []
+
+    def send(self, request, **options):
+        asked.append(request.url)
+        reply = requests.Response()
+        reply.url, reply.request, reply.raw = request.url, request, io.BytesIO(b"evil")
+        leads = {"https://a/x": "/y", "https://a/y": "//c/x", "https://c/x": plain, "http://b/x": "https://a/z"}
+        reply.status_code = 302 if request.url in leads else 200
+        reply.headers["Location"] = leads.get(request.url, "")
+        return reply
+
+    monkeypatch.setattr(requests.adapters.HTTPAdapter, "send", send)
+    with pytest.raises(download.RouteError, match=f"led from https to an address without it, {plain}"):
+        download.receive("https://a/x", tmp_path / "part", limit=10, progress=False)
+    assert asked == ["https://a/x", "https://a/y", "https://c/x"] and not list(tmp_path.iterdir())
+    download.receive("https://a/z", tmp_path / "part", limit=10, progress=False)
+    assert (tmp_path / "part").read_bytes() == b"evil"  # an address that is encrypted all the way is taken
+
+
 def test_server_may_redirect(toy, site, store):
     site.serve(toy, "/elsewhere/")
     site.redirects = {f"/{name}.gz": f"/elsewhere/{name}.gz" for name in toy.contents}

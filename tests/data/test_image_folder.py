@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from eqbook.data import AlteredFileError, DataDirectoryError, ImageFolder
+from eqbook.data.image_folder import read_square
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -70,3 +71,26 @@ def test_errors_name_the_path(root, tmp_path):
     (root / "train" / "n01" / "0.JPEG").write_bytes(b"nothing")
     with pytest.raises(AlteredFileError, match="0.JPEG`: expected a JPEG or PNG picture"):
         list(folder.batches("train", [0], 1))
+
+
+@pytest.mark.parametrize("size", [(90, 9), (7, 700), (5, 123)])
+def test_the_middle_of_a_long_picture(tmp_path, size):
+    """It is the same, up to the rounding of two passes, as when the whole picture is resized."""
+    noise = Image.fromarray(np.random.default_rng(0).integers(0, 256, (*size[::-1], 3), np.uint8))
+    noise.save(tmp_path / "long.png")
+    scale = 64 / min(size)
+    whole = noise.resize([round(scale * length) for length in size], Image.Resampling.BILINEAR)
+    left, top = ((length - 56) // 2 for length in whole.size)
+    expected = np.asarray(whole.crop((left, top, left + 56, top + 56)), int)
+    assert np.abs(read_square(tmp_path / "long.png", 56) - expected).max() <= 1
+
+
+def test_a_line_of_pixels_is_not_resized_as_a_whole(tmp_path, monkeypatch):
+    """85 bytes would become 524 MB."""
+    Image.new("RGB", (1, 2000), (9, 8, 7)).save(tmp_path / "thin.png")
+    sizes, resize = [], Image.Image.resize
+    monkeypatch.setattr(
+        Image.Image, "resize", lambda self, size, *a, **o: sizes.append(size) or resize(self, size, *a, **o)
+    )
+    picture = read_square(tmp_path / "thin.png", 224)
+    assert picture.shape == (224, 224, 3) and np.all(picture == (9, 8, 7)) and sizes == [(224, 224)]

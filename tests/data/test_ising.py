@@ -74,10 +74,13 @@ def test_samples_have_the_exact_mean_energy(algorithm, side, temperature):
     assert abs(eq.testing.monte_carlo_z(spins.mean((1, 2, 3)), 0.0)) < 4
 
 
-def test_distribution_is_that_of_boltzmann_configuration_by_configuration():
+@pytest.mark.parametrize("algorithm", ["cluster", "metropolis"])
+def test_distribution_is_that_of_boltzmann_configuration_by_configuration(algorithm):
     """On 2 x 2 sites all 16 configurations can be counted."""
     n, temperature = 20_000, 3.0
-    spins = np.asarray(ising_configurations(jax.random.key(0), n, 2, temperature, sweeps=30)).reshape(n, 4)
+    sweeps = {"cluster": 30, "metropolis": 100}[algorithm]
+    spins = ising_configurations(jax.random.key(0), n, 2, temperature, sweeps=sweeps, algorithm=algorithm)
+    spins = np.asarray(spins).reshape(n, 4)
     counts = np.bincount(((spins > 0) * 2 ** np.arange(4)).sum(1), minlength=16)
     states = (1 - 2.0 * ((np.arange(16)[:, None] >> np.arange(4)) & 1)).reshape(-1, 2, 2)
     weights = np.exp((states * np.roll(states, 1, 1) + states * np.roll(states, 1, 2)).sum((1, 2)) / temperature)
@@ -151,3 +154,19 @@ def test_bad_arguments_are_named(arguments, said):
     for energy in (onsager_energy, lambda t: kaufman_energy(4, t)):
         with pytest.raises(ValueError, match="`temperature`"):
             energy(-1.0)
+
+
+@pytest.mark.parametrize("wrong", [None, "2", [1.0, 2.0], np.nan])
+def test_wrong_types_are_named(wrong):
+    spins = jnp.ones((4, 4, 1))
+    for energy in (onsager_energy, lambda t: kaufman_energy(4, t)):
+        with pytest.raises(ValueError, match="`temperature`: expected a positive number"):
+            energy(wrong)
+    with pytest.raises(ValueError, match="`key`: expected one random key"):
+        ising_configurations(wrong, 1, 4, 1.0)
+    with pytest.raises(ValueError, match="`spins`: expected"):
+        local_energies(wrong)
+    if not isinstance(wrong, list):  # a coupling for each lattice may be one
+        with pytest.raises(ValueError, match="`J`: expected"):
+            total_energy(spins, wrong)
+    assert float(total_energy(spins, J=-1)) == 4 and jax.jit(total_energy)(spins, 2.0) == -8

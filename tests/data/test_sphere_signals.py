@@ -136,6 +136,21 @@ def test_bad_arguments_are_named():
         sum_over_atoms(np.ones((4, 4)), np.ones((2, 4)), np.ones((1, 4)))
 
 
+@pytest.mark.parametrize("wrong", [None, "a", [[1], [1, 2]], np.nan])
+def test_wrong_types_are_named(wrong):
+    charges, positions = np.ones((1, 4), int), np.ones((1, 4, 3))
+    with pytest.raises(ValueError, match="`charges`: expected"):
+        sphere_signals(wrong, positions)
+    with pytest.raises(ValueError, match="`positions`: expected"):
+        sphere_signals(charges, wrong)
+    with pytest.raises(ValueError, match="`charges1`: expected"):
+        sum_over_atoms(np.ones((4, 4)), wrong, charges)
+    with pytest.raises(ValueError, match="`charges2`: expected"):
+        sum_over_atoms(np.ones((4, 4)), charges, wrong)
+    with pytest.raises(ValueError, match="`kernel`: expected"):
+        sum_over_atoms(wrong, charges, charges)
+
+
 def test_sum_over_atoms_by_hand():
     rng = np.random.default_rng(0)
     charges1, charges2 = np.array([[6, 1, 0], [8, 0, 0]]), np.array([[7, 1, 1]])

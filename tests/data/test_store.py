@@ -9,7 +9,7 @@ import pytest
 
 from eqbook.data import DataDirectoryError
 from eqbook.data.fetch import fetch
-from eqbook.data.store import data_directory, locked, make_writable
+from eqbook.data.store import data_directory, locked, make_writable, remove_leftovers
 
 
 def test_argument_before_variable_before_cache(monkeypatch, tmp_path):
@@ -116,3 +116,9 @@ def test_lock_is_released_after_an_error(store):
     with locked(store):
         pass
     assert not list(store.iterdir())
+
+
+def test_folder_in_place_of_a_temporary_file_is_named(store):
+    (store / "tmpabcdefgh").mkdir()
+    with pytest.raises(DataDirectoryError, match="tmpabcdefgh`: expected a temporary file .*got: a folder; delete it"):
+        remove_leftovers(store)

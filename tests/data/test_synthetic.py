@@ -107,3 +107,11 @@ def test_cross_product_has_the_scale():
 def test_toy_data_belong_to_an_even_function():
     x, y = even_function_data()
     assert x.shape == y.shape == (2, 1) and len(set(abs(x[:, 0]))) == 2
+
+
+@pytest.mark.parametrize("key", [0, None, np.zeros(2)])
+def test_what_is_no_key_is_named(key):
+    with pytest.raises(ValueError, match="`key`: expected one random key"):
+        cross_product(key, 1)
+    with pytest.raises(ValueError, match="`key`: expected one random key"):
+        smooth_random_fields(key, 1, (4, 4, 1), 1.0)

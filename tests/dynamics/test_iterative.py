@@ -1,5 +1,7 @@
 """Regression and training without a factorisation, against the factorisation."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -56,6 +58,71 @@ def test_the_preconditioner_saves_steps(x64):
             assert not enough and "`rank`" in str(error)
         else:
             assert enough
+
+
+def well_conditioned(n, dtype="float32"):
+    factor = np.random.default_rng(n).normal(size=(n, n))
+    return (factor @ factor.T / n + 2 * np.eye(n)).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-6), ("float64", 1e-12)])
+@pytest.mark.parametrize("n", [1, 3, 60, 100])
+def test_a_preconditioner_of_full_rank_is_no_harm(n, dtype, tolerance):
+    """Where it holds all of the matrix, nothing but rounding is left of the diagonal."""
+    with jax.enable_x64(dtype == "float64"):
+        y = np.ones((n, 1), dtype)
+        half = np.diag((np.arange(n) % 2).astype(dtype))  # of lower rank, with a solution
+        for matrix, wanted in ((np.eye(n, dtype=dtype), y), (well_conditioned(n, dtype), y), (half, half @ y)):
+            for steps in (10, 1000):  # few are enough, and many do not spoil it
+                found = solve(RowMatrix(matrix), wanted, steps=steps, tolerance=tolerance)
+                assert found.residual <= tolerance
+                rest = np.linalg.norm(matrix.astype(float) @ found.weights - wanted)
+                assert rest <= 2 * tolerance * np.linalg.norm(wanted)
+
+
+def test_the_advice_names_rank_only_where_more_of_it_helps():
+    opposed = np.array([[1.0], [-1.0], [0.0]], np.float32)
+    twice = np.array([[1, 1, 0], [1, 1, 0], [0, 0, 1]], np.float32)
+    for rank in (1, 3, 100):
+        with pytest.raises(ArithmeticError, match="duplicate inputs .*`diag_reg` > 0") as error:
+            solve(RowMatrix(twice), opposed, rank=rank)
+        assert "`rank`" not in str(error.value) or rank < 3
+    with pytest.raises(ArithmeticError, match="`rank`"):
+        solve(RowMatrix(well_conditioned(60)), np.ones((60, 1)), rank=1, steps=1, tolerance=1e-6)
+    with pytest.raises(ArithmeticError, match="too large for float32"):
+        solve(RowMatrix(twice), opposed, diag_reg=1e300)
+
+
+@pytest.mark.parametrize("size", [2.0**-120, 1e-30, 1e-20, 1e20, 1e37])
+def test_results_are_linear_in_the_targets(size):
+    matrix, y = RowMatrix(well_conditioned(30)), np.random.default_rng(0).normal(size=(30, 1)).astype(np.float32)
+    together = np.concatenate([y, np.float32(size) * y], axis=1)
+    for call in (lambda y: solve(matrix, y).weights, lambda y: learned_targets(matrix, y, 1.0)):
+        found, alone = call(together), call(y)
+        assert found.dtype == np.float32
+        # Each column ends at a residual of 1e-5 by itself, and eigenvalues are 2 to 6.
+        assert relative_error(found[:, 1].astype(float) / size, alone[:, 0]) < 3e-5
+        assert relative_error(found[:, 0], alone[:, 0]) < 3e-5
+        if np.log2(size) % 1 == 0:
+            np.testing.assert_array_equal(call(np.float32(size) * y), np.float32(size) * alone)
+
+
+def test_weights_that_leave_the_dtype_are_an_error():
+    small, large = (RowMatrix(np.diag(np.float32([1, 2, 3]) * scale)) for scale in (1e-3, 1e3))
+    cases = ((small, 1e38, 1e3, "large"), (small, 1e300, 1e3, "large"), (large, 1e-48, 1e-3, "small"))
+    for matrix, size, t, word in cases:
+        for call in (solve, partial(learned_targets, t=t)):
+            with pytest.raises(ArithmeticError, match=f"`y`: .*too {word}"):
+                call(matrix, np.full((3, 1), size))
+    with pytest.raises(ArithmeticError, match="scale the matrix"):
+        learned_targets(RowMatrix(np.full((3, 3), 3e38, np.float32)), np.ones((3, 1)), 1.0)
+
+
+def test_rows_that_a_function_may_return():
+    for rows in (NTK.astype(np.float16), jnp.asarray(NTK, jnp.bfloat16), NTK.astype(int), NTK.astype(float)):
+        assert RowMatrix(lambda which, rows=rows: rows[which], n=4).array.dtype == np.float32
+    with jax.enable_x64(True):
+        assert RowMatrix(lambda which: NTK[which], n=4, dtype="float64").array.dtype == np.float64
 
 
 def test_rows_from_a_function_equal_those_of_the_matrix():
@@ -133,7 +200,22 @@ NTK, Y = np.eye(4, dtype=np.float32), np.ones((4, 1), np.float32)
         (lambda: RowMatrix(np.full((2, 2), np.nan)), "matrix"),
         (lambda: RowMatrix(lambda which: NTK[which, :3], n=4), "matrix"),
         (lambda: RowMatrix(lambda which: np.nan * NTK[which], n=4), "matrix"),
+        (lambda: RowMatrix(lambda which: (1 + 1j) * NTK[which], n=4), "matrix"),
+        (lambda: RowMatrix(lambda which: 1e300 * NTK[which].astype(float), n=4), "matrix"),
+        (lambda: RowMatrix(lambda which: NTK[which].astype(str), n=4), "matrix"),
+        (lambda: RowMatrix(lambda which: NTK[which].astype(object), n=4), "matrix"),
+        (lambda: RowMatrix(lambda which: None, n=4), "matrix"),
+        (lambda: RowMatrix(lambda which: [[1.0], [1.0, 2.0]], n=4), "matrix"),
+        (lambda: RowMatrix(1e300 * NTK.astype(float)), "matrix"),
+        (lambda: RowMatrix(NTK.astype(np.float16)), "matrix"),
+        (lambda: RowMatrix(NTK.astype(object)), "matrix"),
+        (lambda: RowMatrix(lambda which: NTK[which], n=4, dtype="float64"), "dtype"),
+        (lambda: RowMatrix(lambda which: NTK[which], n=4, dtype="float16"), "dtype"),
+        (lambda: RowMatrix(lambda which: NTK[which], n=4, dtype="bfloat16"), "dtype"),
+        (lambda: RowMatrix(lambda which: NTK[which], n=4, dtype="text"), "dtype"),
         (lambda: RowMatrix(lambda which: NTK[which]), "n"),
+        (lambda: solve(RowMatrix(NTK), np.ones((4, 0))), "y"),
+        (lambda: learned_targets(RowMatrix(NTK), np.ones((4, 0)), 1.0), "y"),
         (lambda: solve(RowMatrix(NTK), np.ones(4)), "y"),
         (lambda: solve(RowMatrix(NTK), np.ones((3, 1))), "y"),
         (lambda: solve(RowMatrix(NTK), np.nan * Y), "y"),

@@ -257,6 +257,10 @@ def test_metrics_are_lines_that_survive(tmp_path):
         ({"optimizer": optax.sgd(1e-2, momentum=0.9)}, "optimizer"),
         ({"optimizer": optax.adam(optax.cosine_decay_schedule(1e-2, 500))}, "optimizer"),
         ({"loss": lambda f, y: jnp.mean((f - y) ** 2)}, "loss"),
+        ({"optimizer": optax.adam(1.001e-2)}, "optimizer"),
+        ({"optimizer": optax.adamw(1e-2, weight_decay=1e-7)}, "optimizer, its numbers"),
+        ({"optimizer": optax.adam(optax.piecewise_constant_schedule(1e-2, {700: 0.1}))}, "optimizer, its numbers"),
+        ({"optimizer": optax.chain(optax.clip(50.0), optax.adam(1e-2))}, "optimizer, its numbers"),
         ({"augment": eq.ensembles.random_elements(eq.groups.TrivialAction(eq.cyclic(2)))}, "augment"),
     ],
 )
@@ -265,6 +269,36 @@ def test_other_settings_are_refused(finished, changes, named):
         train(finished, epochs=0, **changes)
     others = {"x", "y", "key", "batch_size", "at_once", "augment"} - {named}
     assert not others & set(str(error.value).split("settings: ")[1].split(";")[0].split(", "))
+
+
+def weighted(*weights):
+    return lambda f, y: jnp.mean(jnp.asarray(weights)[y] * optax.softmax_cross_entropy_with_integer_labels(f, y))
+
+
+class Blocked(nn.Module):
+    """One function, with and without a gradient for its first layer."""
+
+    blocked: bool
+
+    @nn.compact
+    def __call__(self, x):
+        z = nn.relu(nn.Dense(8)(x))
+        return nn.Dense(2)(jax.lax.stop_gradient(z) if self.blocked else z)
+
+    def __repr__(self):
+        return "Blocked"
+
+
+def test_what_examples_and_values_do_not_show_is_refused(tmp_path):
+    """Weights of a class that the first examples do not have; a gradient that is cut."""
+    labels = jnp.zeros(12, int).at[-1].set(1)
+    train(tmp_path / "loss", y=labels, loss=weighted(1.0, 1.0), epochs=1)
+    train(tmp_path / "loss", y=labels, loss=weighted(1.0, 1.0), epochs=2)
+    with pytest.raises(ValueError, match="other settings: .*loss, its numbers"):
+        train(tmp_path / "loss", y=labels, loss=weighted(1.0, 5.0), epochs=2)
+    train(tmp_path / "net", net=Blocked(False), epochs=1)
+    with pytest.raises(ValueError, match="other settings: loss, its gradient"):
+        train(tmp_path / "net", net=Blocked(True), epochs=1)
 
 
 def test_other_folders_are_refused(tmp_path):

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+from functools import partial
 
 import jax.numpy as jnp
 import numpy as np
@@ -126,6 +127,10 @@ def activation(function):
     return eq.Sequential(eq.Dense(4), eq.Activation(function, 12), eq.Dense(1))
 
 
+def clipped(threshold):
+    return lambda u: jnp.minimum(u, threshold)
+
+
 C3, C4, D2 = eq.cyclic(3), eq.cyclic(4), eq.dihedral(2)
 
 
@@ -154,6 +159,8 @@ def test_store_of_another_computation_is_refused(tmp_path, net, options):
 
 DIFFERENT = {
     "functions without a name": (activation(lambda u: jnp.tanh(u)), activation(lambda u: jnp.tanh(2 * u))),
+    "thresholds far out": tuple(activation(partial(jnp.clip, min=-c, max=c)) for c in (4.5, 9.0)),
+    "thresholds in a closure": tuple(activation(clipped(c)) for c in (1e8, 1e9)),
     "widths of a group": (lifted(C4), lifted(D2)),
     "supports": (lifted(C3), lifted(C3, support=(0, 2))),
     "actions": (lifted(C3), lifted(C3, action=eq.groups.TrivialAction(C3))),

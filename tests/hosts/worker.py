@@ -71,6 +71,7 @@ else:
     raise AssertionError("the failure went unnoticed")
 for label, differing in {
     "inputs": lambda: eq.gram(net, x + rank, mesh=mesh),
+    "targets": lambda: solve(matrix, y + rank, diag_reg=1e-2),
     "a store on one process only": lambda: train(folder / "one" if rank == 0 else None),
 }.items():
     try:

@@ -38,6 +38,8 @@ BAD = {
     "nodes": (lambda: eq.Activation(abs, nodes=0), "Activation: nodes`: expected an integer of at least 1"),
     "too many nodes": (lambda: eq.Activation(abs, nodes=400), "Activation: `nodes`: expected at most 256, got 400"),
     "a NumPy function": (lambda: eq.Activation(np.tanh), "expected an elementwise function of JAX arrays"),
+    "a reordering": (lambda: eq.Activation(jax.numpy.flip), "whose value at one entry depends on the others"),
+    "a normalisation": (lambda: eq.Activation(jax.nn.softmax), "whose value at one entry depends on the others"),
     "not elementwise": (lambda: eq.Activation(jax.numpy.sum), "expected an elementwise function with real values"),
     "no layers": (lambda: eq.Sequential(), "Sequential: expected at least one layer"),
     "class for layer": (lambda: eq.Sequential(eq.Dense(1), eq.Relu), "layer 1: expected a layer such as"),

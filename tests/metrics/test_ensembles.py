@@ -36,6 +36,15 @@ def test_draws_spread_as_much_as_new_samples_do():
     np.testing.assert_allclose(draws.ensemble, draws.members, atol=1e-12)
 
 
+def test_integers_have_the_means_of_their_numbers():
+    votes = np.random.default_rng(2).integers(0, 5, (6, 4, 10, 3))
+    one, other = (
+        bootstrap_ensembles(jax.random.key(0), scores, orbit_same_predictions, 20) for scores in (votes, votes + 0.0)
+    )
+    np.testing.assert_array_equal(one.ensemble, other.ensemble)
+    np.testing.assert_array_equal(one.members, other.members)
+
+
 def test_paired_difference_sees_that_an_ensemble_varies_less():
     outputs = np.random.default_rng(1).normal(size=(30, 4, 20, 3))
     draws = bootstrap_ensembles(jax.random.key(1), outputs, spread)

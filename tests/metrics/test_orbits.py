@@ -42,6 +42,9 @@ def test_relative_orbit_std_by_hand_and_scale_free():
     values = np.array([[1.0, 2.0, -4.0], [3.0, 2.0, -4.0]])
     np.testing.assert_allclose(relative_orbit_std(values), [0.5, 0, 0])
     np.testing.assert_allclose(relative_orbit_std(-7 * values), [0.5, 0, 0], rtol=1e-6)
+    for scale in (1e-37, 1e-30, 1e30, 3e37):  # whose squares are no numbers of 32 bits
+        np.testing.assert_allclose(relative_orbit_std(np.float32(scale * values)), [0.5, 0, 0], rtol=1e-6)
+    np.testing.assert_array_equal(relative_orbit_std(np.array([[1.0], [-1.0]])), [np.inf])
 
 
 def test_relative_orbit_std_is_exactly_zero_for_equal_outputs():
@@ -164,6 +167,16 @@ def test_random_rotations_of_an_invariant_predictor():
     assert (one != other).any()  # other angles for another key
 
 
+def test_random_rotations_that_cut_the_corners_off():
+    """A mean over the pixels keeps its class, although every rotation, that by 0 included, loses the corners."""
+    x = jnp.full((2, 8, 8, 1), 0.6)
+    mean = lambda x: jnp.stack([jnp.mean(x, (1, 2, 3)), jnp.full(len(x), 0.5)], -1)  # noqa: E731
+    key, rotate = jax.random.key(0), eq.groups.rotate_images
+    np.testing.assert_array_equal(random_rotation_fraction(key, mean, rotate, x, 5), 1)
+    of_numpy = lambda x: np.asarray(mean(x))  # noqa: E731 - as an ensemble's own predictor
+    np.testing.assert_array_equal(random_rotation_fraction(key, of_numpy, rotate, x, 5), 1)
+
+
 BAD = {
     "osp shape": (lambda: orbit_same_predictions(np.ones((4, 3))), r"`outputs`: expected 3 axes \[order, n, classes\]"),
     "osp nan": (lambda: orbit_same_predictions(np.full((4, 3, 2), np.nan)), "`outputs`: expected finite numbers"),
@@ -188,6 +201,7 @@ BAD = {
         lambda: random_rotation_fraction(jax.random.key(0), sector, turn, np.ones((3, 2)), 0),
         "`rotations`: expected an integer",
     ),
+    "no key": (lambda: random_rotation_fraction(0, sector, turn, np.ones((3, 2))), "`key`: expected one random key"),
     "no batch": (
         lambda: random_rotation_fraction(jax.random.key(0), sector, turn, np.ones(2)),
         "`x`: expected a batch",

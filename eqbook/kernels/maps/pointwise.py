@@ -45,6 +45,11 @@ def need_gaussian(layer: Layer, k: PairKernel) -> None:
 def pointwise_map(layer: Layer, dual: Callable, k: PairKernel) -> PairKernel:
     r"""$K' = E[\sigma(u)\sigma(v)]$, $\Theta' = \Theta E[\sigma'(u)\sigma'(v)]$: no parameters, nothing is added."""
     need_gaussian(layer, k)
+    if k.mixed:
+        raise ValueError(
+            f"{layer} needs features of one law, and got those of different pixels from Flatten; put it in front of "
+            "Flatten, where it computes the same, or a Dense layer between the two."
+        )
     nngp, derivative = dual(*variances(k), k.nngp)
     self1, self2 = (
         dual(*variances(replace(k, self1=covariance, self2=covariance)), covariance)[0]

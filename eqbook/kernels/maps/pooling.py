@@ -1,5 +1,6 @@
 """Linear layers without parameters, which gather pixels."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -44,4 +45,5 @@ def _(layer: Flatten, k: PairKernel) -> PairKernel:
     output_domain(layer, k.domain)
     if k.domain == "vectors":
         return k
-    return linear_map(k, lambda covariance: mean_of_all(same_pixel(covariance)), layout="vector")
+    several = math.prod(k.nngp.shape) > 1
+    return linear_map(k, lambda covariance: mean_of_all(same_pixel(covariance)), layout="vector", mixed=several)

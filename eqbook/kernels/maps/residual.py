@@ -4,7 +4,21 @@ from dataclasses import replace
 
 from eqbook.kernels.recursion import kernel_map
 from eqbook.kernels.state import PairKernel
-from eqbook.layers import Residual, output_domain
+from eqbook.layers import Activation, Erf, Relu, Residual, Sequential, output_domain
+
+
+def ends_with_weights(branch: Sequential) -> bool:
+    """Whether the output changes its sign with weights of the branch, which decorrelates it from the input.
+
+    Means over pixels, normalisation and residual sums keep the sign of what they get; a nonlinearity does not.
+    """
+    fresh = False
+    for layer in branch.layers:
+        if hasattr(layer, "W_std"):
+            fresh = True
+        elif isinstance(layer, Relu | Erf | Activation):
+            fresh = False
+    return fresh
 
 
 @kernel_map.register
@@ -12,7 +26,7 @@ def _(layer: Residual, k: PairKernel) -> PairKernel:
     """The branch ends with fresh weights, so its output is uncorrelated with its input: the kernels add."""
     output_domain(layer, k.domain)
     branch = kernel_map(layer.branch, k)
-    if not branch.is_gaussian:
+    if not ends_with_weights(layer.branch):
         raise ValueError(f"{layer}: expected a branch whose last layer has weights, got {layer.branch.layers[-1]}.")
     if (branch.layout, branch.nngp.shape) != (k.layout, k.nngp.shape):
         raise ValueError(

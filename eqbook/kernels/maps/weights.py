@@ -36,6 +36,7 @@ def weight_map(layer: Layer, k: PairKernel, gather: Callable[[Array], Array], **
         self1=affine(k.self1),
         self2=affine(k.self2),
         is_gaussian=True,
+        mixed=False,
         **fields,
     )
 
