@@ -84,7 +84,7 @@ def test_reads_either_data_set(run_paper_profile, data):
         "dense",
         "gains",
     )
-    later += ("def predict", "correct[", "Path.cwd")
+    later += ("def predict", "correct[", "results.benchmark")
     names, recorded = run_paper_profile("kernel_regression", {**CUT, "data": data}, FETCHED, later)
     assert recorded is None
     task = names["tasks"]["histology"]
