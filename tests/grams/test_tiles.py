@@ -13,6 +13,7 @@ import pytest
 from grams.cases import CASES, inputs
 
 import eqbook as eq
+from eqbook._identity import numbers_in
 from eqbook.grams import store, tiles
 from eqbook.grams.methods.vectors import Vectors
 from eqbook.testing import relative_error, tolerance
@@ -175,6 +176,15 @@ DIFFERENT = {
 @pytest.mark.parametrize("one, two", DIFFERENT.values(), ids=list(DIFFERENT))
 def test_different_networks_have_different_fingerprints(one, two):
     assert store.fingerprint(one, []) != store.fingerprint(two, [])
+
+
+def test_numbers_at_the_end_of_a_long_table_are_noticed():
+    def looked_up(table):
+        return lambda u: jnp.interp(u, 1e9 + table, table)
+
+    table = np.arange(200.0)
+    other = table + (table == 199)
+    assert numbers_in(looked_up(table)) == numbers_in(looked_up(table.copy())) != numbers_in(looked_up(other))
 
 
 def test_equal_networks_have_one_fingerprint():
