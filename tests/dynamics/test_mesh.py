@@ -1,12 +1,10 @@
 """Regression and training on many devices: eight virtual ones of one process, and two processes."""
 
-import os
-import socket
-import subprocess
-import sys
 import textwrap
 
-EIGHT = """
+from processes import finish, free_port, start
+
+EIGHT = textwrap.dedent("""
     import jax, numpy as np
     import eqbook as eq
     from eqbook.dynamics import RowMatrix, learned_targets, solve
@@ -35,9 +33,9 @@ EIGHT = """
                         assert relative_error(shared[:, k], exact[:, k]) < bound, (n, dtype, "solve")
                         assert relative_error(early[1][:, k], early[0][:, k]) < bound, (n, dtype, "learned")
     print("all agree")
-"""
+""")
 
-TWO = """
+TWO = textwrap.dedent("""
     import sys
     import jax
 
@@ -103,32 +101,17 @@ TWO = """
     rates = Own(2.0)
     np.testing.assert_allclose(learned_targets(matrix, y, 1.0, rates), 2 * y / (1 + np.diag(theta)[:, None]), rtol=1e-4)
     print("all noticed")
-"""
+""")
 
 
-def start(script, devices, *arguments):
-    flags = f"--xla_force_host_platform_device_count={devices}"
-    command = [sys.executable, "-c", textwrap.dedent(script), *arguments]
-    environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
-    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-
-
-def finish(running, last):
-    try:
-        said = [process.communicate(timeout=400)[0] for process in running]
-    finally:
-        for process in running:
-            process.kill()
-    assert all(process.returncode == 0 for process in running), "\n".join(said)
-    assert all(text.endswith(f"{last}\n") for text in said), said
+def said(*running):
+    return [text.splitlines()[-1] for text in finish(running)]
 
 
 def test_eight_devices_equal_one():
-    finish([start(EIGHT, 8)], "all agree")
+    assert said(start("-c", EIGHT, devices=8)) == ["all agree"]
 
 
 def test_processes_called_differently_are_told():
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        port = str(probe.getsockname()[1])
-    finish([start(TWO, 2, str(rank), port) for rank in range(2)], "all noticed")
+    port = free_port()
+    assert said(*(start("-c", TWO, str(rank), port, devices=2) for rank in range(2))) == ["all noticed"] * 2

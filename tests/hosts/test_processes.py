@@ -1,9 +1,5 @@
 """Several processes that share a Gram matrix, an ensemble and a regression find what one process finds."""
 
-import os
-import socket
-import subprocess
-import sys
 from pathlib import Path
 
 import jax
@@ -11,18 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from processes import finish, free_port, start
 
 import eqbook as eq
 from eqbook.dynamics import RowMatrix, learned_targets, solve
 from eqbook.testing import relative_error, tolerance
 
 WORKER = Path(__file__).with_name("worker.py")
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        return str(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="module")
@@ -50,23 +41,8 @@ def alone():
 
 @pytest.mark.parametrize("processes, devices", [(2, 2), (4, 1)])
 def test_processes_find_together_what_one_finds_alone(tmp_path, alone, processes, devices):
-    flags = f"--xla_force_host_platform_device_count={devices}"
-    environment = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
-    port = free_port()
-    command = [sys.executable, str(WORKER)]
-    running = [
-        subprocess.Popen(
-            [*command, str(rank), str(processes), port, str(tmp_path)],
-            env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )
-        for rank in range(processes)
-    ]  # fmt: skip
-    try:
-        said = [process.communicate(timeout=400)[0] for process in running]
-    finally:
-        for process in running:
-            process.kill()
-    assert all(process.returncode == 0 for process in running), "\n".join(said)
+    order = str(processes), free_port(), str(tmp_path)
+    finish([start(str(WORKER), str(rank), *order, devices=devices) for rank in range(processes)])
     together = [np.load(tmp_path / f"process-{rank}.npz") for rank in range(processes)]
     # Sums over 23 examples, thrice; conjugate gradients and Lanczos stop at a tolerance of 1e-5.
     bounds = dict.fromkeys(alone, tolerance(jnp.float32, 3 * 23)) | {"weights": 1e-3, "learned": 1e-4}
