@@ -10,8 +10,9 @@ from chapters import is_chapter, read_chapter
 from plain_markdown import to_plain
 
 NOTE = (
-    "*This notebook was generated from a chapter of the book. It needs the package `eqbook` with the extra `book`. "
-    "Statements, formulas and sources are named by their labels; the page of the book numbers and links them.*"
+    "*This notebook was generated from a chapter of the book. It needs the environment of the book, which `make book` "
+    "sets up; notebooks of experiments also read `book/results/` of a checkout. Statements, formulas and sources are "
+    "named by their labels; the page of the book numbers and links them.*"
 )
 
 
