@@ -107,9 +107,16 @@ def _is_cached(cache, notebook):
 
 
 def _execute(path, notebook, option):
-    """Run a notebook with nbmake, whose own reader knows JSON only."""
+    """Run a notebook with nbmake, whose own reader knows JSON only. Paper profiles have no limit of time."""
+
+    def read(*_):
+        copied = copy.deepcopy(notebook)
+        if os.environ.get("EQBOOK_PROFILE") == "paper":
+            copied.metadata.setdefault("execution", {})["timeout"] = -1  # none
+        return copied
+
     original = nbmake.nb_run.nbformat
-    nbmake.nb_run.nbformat = SimpleNamespace(read=lambda *_: copy.deepcopy(notebook))
+    nbmake.nb_run.nbformat = SimpleNamespace(read=read)
     try:
         return nbmake.nb_run.NotebookRun(
             path,

@@ -85,6 +85,12 @@ def test_silent_failures_are_failures(silent, name):
     assert SILENT[name][2] in section[1]
 
 
+def test_a_paper_profile_has_no_limit_of_time(book):
+    book.write("long", cell("import time\ntime.sleep(3)"), front=FRONT_MATTER.replace("60", "1"))
+    assert book.test()[0] == 1
+    assert book.test(EQBOOK_PROFILE="paper")[0] == 0
+
+
 def test_only_notebooks_are_collected(book):
     book.write("prose", "No code.\n", front="# {title}\n\n")
     assert book.test()[0] == 5  # no tests were collected
