@@ -1,5 +1,6 @@
 """Checks of arguments that several modules share. Each error names the argument, what was expected, and what to do."""
 
+import os
 from typing import Any
 
 import jax
@@ -18,6 +19,31 @@ def check_rectangular(name: str, value: Any) -> None:
             np.shape(value)
         except ValueError:
             raise ValueError(f"`{name}`: expected an array, got lists that differ in length; pad them.") from None
+
+
+def check_numeric(name: str, value: Any, finite: bool = False) -> None:
+    """Raise unless JAX can make an array of numbers, of any kind, of a value.
+
+    Args:
+        name: of the argument.
+        value: what was given.
+        finite: whether to look at the entries as well. Otherwise nothing but the type of an array is looked at.
+
+    Raises:
+        ValueError: naming the argument.
+    """
+    if isinstance(value, jax.core.Tracer) or (isinstance(value, jax.Array) and not finite):
+        return
+    check_rectangular(name, value)
+    try:
+        array = np.asarray(value)
+    except jax.errors.TracerArrayConversionError:  # a list of abstract values
+        return
+    if not (jnp.issubdtype(array.dtype, jnp.number) or array.dtype == bool):
+        got = f"dtype {array.dtype}" if array.ndim else repr(value)
+        raise ValueError(f"`{name}`: expected an array of numbers, got {got}.")
+    if finite and not np.isfinite(array).all():
+        raise ValueError(f"`{name}`: expected finite numbers, got {array[~np.isfinite(array)][0]}; clean the entries.")
 
 
 def check_finite(name: str, value: Any) -> None:
@@ -40,6 +66,23 @@ def check_finite(name: str, value: Any) -> None:
             f"`{name}`: expected finite numbers, got {array[where]} at index {where} "
             f"({int(bad.sum())} bad of {array.size}); clean or drop those entries."
         )
+
+
+def check_range(name: str, found: Any) -> Any:
+    """Return what was made of finite numbers if it is finite, too. Abstract values (inside `jit`) pass.
+
+    Raises:
+        ValueError: naming the argument that it was made of.
+    """
+    if isinstance(found, jax.core.Tracer):
+        return found
+    # NumPy's own: JAX would narrow its float64.
+    if not (np if isinstance(found, np.ndarray) else jnp).isfinite(found).all():
+        raise ValueError(
+            f"`{name}`: expected numbers that stay finite in {found.dtype}, got NaN or infinity; scale them, or use "
+            "float64."
+        )
+    return found
 
 
 def check_ndim(name: str, value: Any, ndim: int, axes: str) -> None:
@@ -82,8 +125,13 @@ def check_same_features(name1: str, x1: Any, name2: str, x2: Any) -> None:
         )
 
 
-def as_float(x: Any) -> jax.Array:
-    """A JAX array with the dtype of `x` if that is floating, with the default floating dtype if it is not."""
+def as_float(x: Any, name: str = "x") -> jax.Array:
+    """A JAX array with the dtype of `x` if that is floating, with the default floating dtype if it is not.
+
+    Raises:
+        ValueError: naming the argument, if no array of numbers can be made of it.
+    """
+    check_numeric(name, x)
     if not isinstance(x, jax.Array) and (wide := _wide_integers(x)) is not None:
         x = wide.astype(np.dtype(jnp.result_type(float)))
     x = jnp.asarray(x)
@@ -127,6 +175,23 @@ def check_int(name: str, value: Any, minimum: int) -> int:
     return int(value)
 
 
+def check_ints(name: str, value: Any, minimum: int, example: str) -> tuple[int, ...]:
+    """Return a tuple or list of integers, each at least `minimum`, as a tuple.
+
+    Args:
+        name: of the argument.
+        value: what was given.
+        minimum: of each entry.
+        example: a tuple that is right, for the message.
+
+    Raises:
+        ValueError: naming the argument.
+    """
+    if not isinstance(value, tuple | list):
+        raise ValueError(f"`{name}`: expected a tuple of integers such as {example}, got {value!r}.")
+    return tuple(check_int(name, entry, minimum) for entry in value)
+
+
 def check_key(name: str, key: Any) -> None:
     """Raise unless `key` is one random key; `jax.random.PRNGKey` makes an older kind, which JAX takes as well.
 
@@ -148,8 +213,67 @@ def check_number(name: str, value: Any, positive: bool = False) -> float:
     """
     try:
         number = float(value) if np.ndim(value) == 0 and not isinstance(value, str | bytes | bool) else np.nan
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = np.nan
     if not np.isfinite(number) or number < 0 or (positive and number == 0):
         raise ValueError(f"`{name}`: expected a {'positive number' if positive else 'number >= 0'}, got {value!r}.")
     return number
+
+
+def check_level(name: str, value: Any) -> float:
+    """Return `value` as a float if it is one number between 0 and 1, neither of the two.
+
+    Raises:
+        ValueError: naming the argument.
+    """
+    try:
+        level = check_number(name, value)
+    except ValueError:
+        level = 0.0
+    if not 0 < level < 1:
+        raise ValueError(f"`{name}`: expected a number between 0 and 1, got {value!r}.")
+    return level
+
+
+def as_number(name: str, value: Any) -> float:
+    """A number as a Python float; NaN and infinity pass.
+
+    Raises:
+        ValueError: naming the argument, if it is none.
+    """
+    try:
+        if not isinstance(value, str | bytes):
+            return float(value)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise ValueError(f"`{name}`: expected one number, got {value!r}.")
+
+
+def check_function(name: str, value: Any, example: str) -> None:
+    """Raise unless a value can be called; `example` is one that can, for the message.
+
+    Raises:
+        ValueError: naming the argument.
+    """
+    if not callable(value):
+        raise ValueError(f"`{name}`: expected a function such as {example}, got {value!r}.")
+
+
+def check_net(name: str, net: Any, methods: tuple[str, ...] = ("init", "apply")) -> None:
+    """Raise unless there is a network with the methods that are used: one with parameters at hand needs no `init`.
+
+    Raises:
+        ValueError: naming the argument.
+    """
+    if not all(callable(getattr(net, method, None)) for method in methods):
+        raise ValueError(f"`{name}`: expected a Sequential or a Flax module, got {net!r}.")
+
+
+def check_path(name: str, path: Any) -> None:
+    """Raise unless `path` can name a folder.
+
+    Raises:
+        ValueError: naming the argument.
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise ValueError(f"`{name}`: expected the path of a folder, got {path!r}.")

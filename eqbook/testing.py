@@ -6,7 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from eqbook._checks import as_number, check_function, check_number, check_numeric
 from eqbook.groups import Action
+from eqbook.groups.actions import check_action
 
 
 def tolerance(dtype: object, operations: int = 1) -> float:
@@ -18,8 +20,17 @@ def tolerance(dtype: object, operations: int = 1) -> float:
     Args:
         dtype: floating dtype of the computation.
         operations: number $m$ of terms added up, at least 1.
+
+    Raises:
+        ValueError: if `dtype` is not a floating one, or `operations` no number of at least 0.
     """
-    return 8 * float(jnp.finfo(dtype).eps) * float(np.sqrt(max(operations, 1)))
+    try:
+        epsilon = None if dtype is None else float(jnp.finfo(dtype).eps)  # NumPy takes None for float64
+    except (TypeError, ValueError):
+        epsilon = None
+    if epsilon is None:
+        raise ValueError(f"`dtype`: expected a floating dtype such as jnp.float32, got {dtype!r}.")
+    return 8 * epsilon * float(np.sqrt(max(check_number("operations", operations), 1)))
 
 
 def relative_error(actual: Float[Array, "..."], expected: Float[Array, "..."]) -> float:
@@ -30,8 +41,10 @@ def relative_error(actual: Float[Array, "..."], expected: Float[Array, "..."]) -
         expected: $b$, of the same shape.
 
     Raises:
-        ValueError: if the shapes differ.
+        ValueError: if the shapes differ, or these are no numbers.
     """
+    check_numeric("actual", actual)
+    check_numeric("expected", expected)
     actual, expected = np.asarray(actual), np.asarray(expected)
     if actual.shape != expected.shape:
         raise ValueError(f"`actual`: expected shape {expected.shape} as `expected`, got {actual.shape}.")
@@ -53,9 +66,10 @@ def assert_below(residual: float, bound: float, what: str = "residual") -> None:
         what: name of the residual, for the printed line and the error.
 
     Raises:
+        ValueError: if one of the two is no number.
         AssertionError: if the residual is above the bound or NaN.
     """
-    residual, bound = float(residual), float(bound)
+    residual, bound = as_number("residual", residual), as_number("bound", bound)
     line = f"{what}: {residual:.2e} (bound {bound:.2e})"
     assert residual <= bound, f"too large: {line}"
     print(line)
@@ -71,8 +85,10 @@ def monte_carlo_z(samples: Float[Array, "draws ..."], expected: Float[Array, "..
         expected: $\mu$, a number or one for each mean.
 
     Raises:
-        ValueError: if there are fewer than two draws or `expected` has another shape.
+        ValueError: if there are fewer than two draws, one is not finite, or `expected` has another shape.
     """
+    check_numeric("samples", samples, finite=True)
+    check_numeric("expected", expected, finite=True)
     samples = np.asarray(samples, np.float64)
     if samples.ndim == 0 or len(samples) < 2:
         raise ValueError(f"`samples`: expected at least two draws [draws, ...], got shape {samples.shape}.")
@@ -100,9 +116,14 @@ def assert_equivariant(
             outputs are not floating.
 
     Raises:
-        ValueError: if the two actions belong to different groups.
+        ValueError: if an argument is not of its kind, or the two actions belong to different groups.
         AssertionError: naming the element and the residual.
     """
+    check_function("f", f, "lambda x: net.apply(params, x)")
+    check_numeric("x", x)
+    check_action("action_in", action_in)
+    check_action("action_out", action_out)
+    bound = None if bound is None else as_number("bound", bound)
     if action_in.group != action_out.group:
         raise ValueError(f"`action_out`: expected an action of {action_in.group!r}, got one of {action_out.group!r}.")
     x = jnp.asarray(x)  # what the actions return, so that all outputs have one dtype

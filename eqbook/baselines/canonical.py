@@ -5,9 +5,10 @@ from collections.abc import Callable
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from eqbook._checks import as_float, check_int
+from eqbook._checks import as_float, as_number, check_int, check_ints
 from eqbook.baselines.steerable import SteerableBody
 from eqbook.networks.patches import PatchConv, mean_pool
 
@@ -54,7 +55,7 @@ class PlainCNN(nn.Module):
     @nn.compact
     def __call__(self, x: Float[Array, "batch h w c"]) -> Float[Array, "batch classes"]:
         x = as_float(x)
-        for channels in self.channels:
+        for channels in check_ints("channels", self.channels, 1, "(16, 32)"):
             x = mean_pool(nn.relu(PatchConv(channels, self.kernel_size)(x)))
         return nn.Dense(self.classes)(nn.relu(nn.Dense(self.hidden)(x.reshape(len(x), -1))))
 
@@ -93,7 +94,7 @@ class Canonicalized(nn.Module):
 
     def __call__(self, x: Float[Array, "batch h w c"]) -> Float[Array, "batch classes"]:
         n = check_int("n", self.n, 1)
-        if not self.temperature > 0:
+        if not as_number("temperature", self.temperature) > 0:
             raise ValueError(f"`temperature`: expected a number > 0, got {self.temperature!r}.")
         if self.rotate is None and n not in (1, 2, 4):
             raise ValueError(f"`rotate`: expected rotate(x, angle) for n = {n}: its rotations do not permute pixels.")
@@ -119,9 +120,9 @@ def quarter_turn(x: Float[Array, "*batch size size c"], angle: float) -> Float[A
     Raises:
         ValueError: if the angle is no multiple of 90 degrees or the images are not square.
     """
-    turns = round(angle / 90)
-    if angle != 90 * turns:
+    degrees = as_number("angle", angle)
+    if not np.isfinite(degrees) or degrees != 90 * round(degrees / 90):
         raise ValueError(f"`angle`: expected a multiple of 90 degrees, got {angle!r}.")
-    if x.ndim < 3 or x.shape[-2] != x.shape[-3]:
-        raise ValueError(f"`x`: expected square images [..., size, size, channels], got shape {x.shape}.")
-    return jnp.rot90(x, turns % 4, axes=(x.ndim - 3, x.ndim - 2))
+    if np.ndim(x) < 3 or np.shape(x)[-2] != np.shape(x)[-3]:
+        raise ValueError(f"`x`: expected square images [..., size, size, channels], got shape {np.shape(x)}.")
+    return jnp.rot90(x, round(degrees / 90) % 4, axes=(x.ndim - 3, x.ndim - 2))

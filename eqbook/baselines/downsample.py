@@ -1,6 +1,7 @@
 """Halving the resolution without breaking the symmetry of the square."""
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from eqbook._checks import as_float
@@ -26,9 +27,9 @@ def halve(x: Float[Array, "*batch h w c"]) -> Float[Array, "*batch h2 w2 c"]:
     References:
         Zhang, "Making Convolutional Networks Shift-Invariant Again", 2019, https://arxiv.org/abs/1904.11486
     """
-    if x.ndim < 3 or min(x.shape[-3:-1]) < 2:
+    if np.ndim(x) < 3 or min(np.shape(x)[-3:-1]) < 2:
         raise ValueError(
-            f"`x`: expected images [..., height, width, channels] of at least 2 by 2, got shape {x.shape}."
+            f"`x`: expected images [..., height, width, channels] of at least 2 by 2, got shape {np.shape(x)}."
         )
     x = as_float(x)  # a sum of bytes would overflow
     return _halve_axis(_halve_axis(x, x.ndim - 3), x.ndim - 2)

@@ -9,7 +9,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 
-from eqbook._checks import check_int
+from eqbook._checks import check_function, check_int, check_ints, check_net
 from eqbook.groups.finite import FiniteGroup
 from eqbook.layers import Conv, Dense, GlobalAvgPool, GroupConv, GroupPool, Lift, Relu, Residual, Sequential
 from eqbook.layers.layer import Layer
@@ -97,9 +97,11 @@ def parameter_count(net: Any, input_shape: tuple[int, ...]) -> int:
         input_shape: shape of a batch of inputs, `(n, ...)`.
 
     Raises:
-        ValueError: as the network's `init`.
+        ValueError: if `net` is none, or as the network's `init`.
     """
+    check_net("net", net, ("init",))
     if isinstance(net, nn.Module):
+        input_shape = check_ints("input_shape", input_shape, 0, "(1, 28, 28, 1)")
         example = jax.ShapeDtypeStruct((1, *input_shape[1:]), jnp.result_type(float))
         shapes = jax.eval_shape(net.init, jax.random.key(0), example)
     else:
@@ -119,6 +121,7 @@ def matching_width(make: Callable[[int], Any], parameters: int, input_shape: tup
         ValueError: if `parameters` is not a positive integer, or a wider network does not have more of them.
     """
     check_int("parameters", parameters, 1)
+    check_function("make", make, "lambda width: gcnn(group, (width,))")
     count = cache(lambda width: parameter_count(make(width), input_shape))
     low, high = 1, 2
     while count(high) < parameters:

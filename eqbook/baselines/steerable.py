@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from eqbook._checks import as_float, check_int
+from eqbook._checks import as_float, check_int, check_ints
 from eqbook.baselines.downsample import halve
 from eqbook.baselines.harmonics import turned_basis
 from eqbook.networks.layers import convolve
@@ -136,7 +136,7 @@ class SteerableBody(nn.Module):
     def __call__(self, x: Float[Array, "batch h w c"]) -> Float[Array, "batch n h2 w2 features"]:
         if not self.features:
             raise ValueError("`features`: expected at least one convolution, got none; give their numbers of fields.")
-        for i, features in enumerate(self.features):
+        for i, features in enumerate(check_ints("features", self.features, 1, "(8, 16)")):
             layer = SteerableConv if i else SteerableLift
             x = halve(nn.relu(layer(self.n, features, self.kernel_size)(x)))
         return x

@@ -48,7 +48,7 @@ def smooth_random_fields(
     height, width, channels = (check_int("shape", size, 1) for size in shape)
     check_int("n", n, 1)
     check_number("correlation_length", correlation_length, positive=True)
-    if wavelength is not None and (isinstance(wavelength, str) or not 2 <= wavelength < np.inf):
+    if wavelength is not None and check_number("wavelength", wavelength) < 2:
         raise ValueError(f"`wavelength`: expected a number of pixels, at least 2, or None, got {wavelength!r}.")
     noise = jax.random.normal(key, (n, height, width, channels), jnp.float32)
     amplitude = jnp.asarray(_amplitude(height, width, correlation_length, wavelength), jnp.float32)

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from jaxtyping import Int, Int32, UInt8
 
-from eqbook._checks import check_int
+from eqbook._checks import check_int, check_path
 from eqbook.data.errors import AlteredFileError, DataDirectoryError, DataError
 
 SUFFIXES = (".jpeg", ".jpg", ".png")
@@ -30,6 +30,7 @@ class ImageFolder:
 
     Raises:
         DataDirectoryError: if a folder is missing, or a class has no picture.
+        ValueError: if `root` is no path, or `side` not positive.
     """
 
     root: str | os.PathLike[str]
@@ -37,6 +38,7 @@ class ImageFolder:
     class_names: tuple[str, ...] = field(init=False)
 
     def __post_init__(self) -> None:
+        check_path("root", self.root)
         check_int("side", self.side, 1)
         object.__setattr__(self, "class_names", tuple(path.name for path in _folders(Path(self.root) / "train")))
 
@@ -48,7 +50,10 @@ class ImageFolder:
 
         Raises:
             DataDirectoryError: if a folder is missing, or a class has no picture.
+            ValueError: if `split` is no text.
         """
+        if not isinstance(split, str):
+            raise ValueError(f"`split`: expected 'train' or 'val', got {split!r}.")
         found: list[Path] = []
         labels: list[int] = []
         for label, name in enumerate(self.class_names):
@@ -72,8 +77,9 @@ class ImageFolder:
             seed: of the order.
 
         Raises:
-            ValueError: if there are not so many.
+            ValueError: if there are not so many, or `seed` is not an integer of at least 0.
         """
+        check_int("seed", seed, 0)
         count = len(self.files(split)[0])
         if size is not None and check_int("size", size, 1) > count:
             raise ValueError(f"`size`: expected at most {count}, the pictures of {split!r}, got {size}.")
@@ -95,8 +101,12 @@ class ImageFolder:
         Raises:
             AlteredFileError: if a file is no picture.
             DataError: if Pillow is not installed.
+            ValueError: if a picture is not there, or a number is out of range.
         """
         paths, labels = self.files(split)
+        wanted = np.asarray(rows)
+        if wanted.ndim != 1 or (wanted.size and (wanted.dtype.kind not in "iu" or wanted.max() >= len(paths))):
+            raise ValueError(f"`rows`: expected a list of pictures 0 .. {len(paths) - 1}, got {rows!r}.")
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             batches = (
                 (labels[rows], [pool.submit(read_square, paths[i], self.side) for i in rows])
@@ -123,6 +133,8 @@ def batch_rows(rows: Sequence[int], batch_size: int, epochs: int, seed: int | No
         ValueError: if a number is out of range.
     """
     check_int("batch_size", batch_size, 1)
+    if seed is not None:
+        check_int("seed", seed, 0)
     for epoch in range(check_int("epochs", epochs, 0)):
         order = np.asarray(rows)
         if seed is not None:

@@ -30,20 +30,24 @@ class ImageSet:
     def __post_init__(self) -> None:
         for split in ("train", "test"):
             images, labels = getattr(self, f"{split}_images"), getattr(self, f"{split}_labels")
-            if images.dtype != np.uint8 or images.ndim != 4:
+            if getattr(images, "dtype", None) != np.uint8 or images.ndim != 4:
+                raise ValueError(f"`{split}_images`: expected uint8 [n, height, width, channels], got {_kind(images)}.")
+            if getattr(labels, "dtype", None) != np.int32 or labels.shape != images.shape[:1]:
                 raise ValueError(
-                    f"`{split}_images`: expected uint8 [n, height, width, channels], got {images.dtype} {images.shape}."
+                    f"`{split}_labels`: expected int32 {images.shape[:1]}, one per image, got {_kind(labels)}."
                 )
-            if labels.dtype != np.int32 or labels.shape != images.shape[:1]:
-                raise ValueError(
-                    f"`{split}_labels`: expected int32 {images.shape[:1]}, one per image, "
-                    f"got {labels.dtype} {labels.shape}."
-                )
+            if not isinstance(self.class_names, tuple | list):
+                raise ValueError(f"`class_names`: expected a tuple of names, got {self.class_names!r}.")
             if labels.size and not 0 <= labels.min() <= labels.max() < len(self.class_names):
                 raise ValueError(
                     f"`{split}_labels`: expected labels 0..{len(self.class_names) - 1}, one for each of `class_names`, "
                     f"got {labels.min()}..{labels.max()}."
                 )
+
+
+def _kind(array: object) -> str:
+    """What was given in place of an array of one dtype, in words."""
+    return f"{array.dtype} {array.shape}" if hasattr(array, "dtype") else type(array).__name__
 
 
 def image_set(

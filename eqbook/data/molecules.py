@@ -32,7 +32,10 @@ class Molecules:
     index: Int32[np.ndarray, " n"]
 
     def __post_init__(self) -> None:
-        n = len(self.energies)
+        for name in ("charges", "positions", "energies", "index"):
+            if not isinstance(array := getattr(self, name), np.ndarray):
+                raise ValueError(f"`{name}`: expected a NumPy array, got {type(array).__name__}; convert it.")
+        n = len(self.energies) if self.energies.ndim else 0
         expected = {
             "charges": (np.int32, (n, SLOTS)),
             "positions": (np.float32, (n, SLOTS, 3)),

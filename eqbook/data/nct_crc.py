@@ -63,6 +63,7 @@ def fetch_nct_crc(
     for name, n, part in zip(("n_train", "n_test"), (n_train, n_test), counts, strict=True):
         if check_int(name, n, 1) > NCT_CRC.facts[part]:
             raise ValueError(f"`{name}`: expected at most {NCT_CRC.facts[part]}, the images of {part}, got {n}.")
+    check_int("seed", seed, 0)
     if _SIDE % check_int("size", size, 1):
         raise ValueError(f"`size`: expected a divisor of {_SIDE}, so that pixels are means of squares, got {size}.")
     folder = data_directory(data_dir) / NCT_CRC.name

@@ -58,9 +58,12 @@ def stained_patches(image: UInt8[np.ndarray, "side side 3"], size: int = 32, str
         An `ImageSet` with the classes "little DAB" and "much DAB".
 
     Raises:
-        ValueError: if the image is not square or a patch does not fit into a tile.
+        ValueError: if the image is not uint8, not square, or a patch does not fit into a tile.
     """
     size, stride = check_int("size", size, 1), check_int("stride", stride, 1)
+    if getattr(image, "dtype", None) != np.uint8 or image.ndim != 3:
+        got = f"{image.dtype} {image.shape}" if hasattr(image, "dtype") else type(image).__name__
+        raise ValueError(f"`image`: expected uint8 [side, side, 3], got {got}; convert it.")
     tile, rest = divmod(image.shape[0], 4)
     if image.shape != (4 * tile, 4 * tile, 3) or rest:
         raise ValueError(f"`image`: expected [side, side, 3] with a side divisible by 4, got shape {image.shape}.")

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key
 
-from eqbook._checks import check_int, check_key, check_number
+from eqbook._checks import check_finite, check_int, check_key, check_number
 
 
 def cross_product(key: Key[Array, ""], n: int, scale: float = 1.0) -> tuple[Float[Array, "n 6"], Float[Array, "n 3"]]:
@@ -39,8 +39,9 @@ def cross_product_matrices(rotations: Float[np.ndarray, "order 3 3"]) -> Float[n
         rotations: R for each element of a group, `[order, 3, 3]`.
 
     Raises:
-        ValueError: if the shape is another one.
+        ValueError: if the shape is another one, or a number is not finite.
     """
+    check_finite("rotations", rotations)
     rotations = np.asarray(rotations)
     if rotations.ndim != 3 or rotations.shape[1:] != (3, 3):
         raise ValueError(f"`rotations`: expected [order, 3, 3], got shape {rotations.shape}.")

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from eqbook._checks import as_float, check_finite, check_number, check_rectangular
+from eqbook._checks import as_float, check_finite, check_number, check_range, check_rectangular
 from eqbook.dynamics.rounding import check_resolved, rounding_floor
 from eqbook.dynamics.schedule import GradientFlow, Schedule, as_time
 from eqbook.grams import Gram
@@ -17,11 +17,17 @@ def _square(name: str, matrix: Any) -> Array:
     check_finite(name, matrix)
     if np.ndim(matrix) != 2 or np.shape(matrix)[0] != np.shape(matrix)[1] or np.shape(matrix)[0] == 0:
         raise ValueError(f"`{name}`: expected a square Gram matrix [n, n], got shape {np.shape(matrix)}.")
-    matrix = as_float(matrix)
+    matrix = _narrowed(name, matrix)
     scale, skew = jnp.max(jnp.abs(matrix)), jnp.max(jnp.abs(matrix - matrix.T))
     if skew > 1e3 * jnp.finfo(matrix.dtype).eps * scale:
         raise ValueError(f"`{name}`: expected a symmetric matrix, got one with |A - A^T| up to {skew:.3g}.")
     return matrix
+
+
+def _narrowed(name: str, value: Any) -> Array:
+    """Finite numbers as JAX keeps them; 1e300 is infinite in float32, and refused."""
+    with np.errstate(over="ignore"):
+        return check_range(name, as_float(value))
 
 
 class EnsembleLaw:
@@ -68,13 +74,14 @@ class EnsembleLaw:
             got = None if y is None else np.shape(y)
             raise ValueError(f"`y`: expected targets [n, k] with n = {ntk.shape[0]} as in `ntk`, got shape {got}.")
         check_finite("y", y)
-        y = as_float(y)
+        y = _narrowed("y", y)
         if nngp is not None:
             nngp = _square("nngp", nngp)
             if nngp.shape != ntk.shape:
                 raise ValueError(f"`nngp`: expected shape {ntk.shape} as `ntk`, got {nngp.shape}.")
         ridge = check_number("diag_reg", diag_reg) * jnp.mean(jnp.diag(ntk))
         self.eigenvalues, self._vectors = jnp.linalg.eigh(ntk + ridge * jnp.eye(len(ntk), dtype=ntk.dtype))
+        check_range("ntk", self.eigenvalues)
         self._ntk, self._nngp, self._y = ntk, nngp, y
 
     def mean(
@@ -89,13 +96,13 @@ class EnsembleLaw:
 
         Raises:
             ValueError: if a shape does not fit, `t` is no training time, the Gram matrix is singular at `t = inf`,
-                training diverges, or rounding would decide the result.
+                training diverges, rounding would decide the result, or it has left the dtype.
         """
         rows, learned = self._rows("ntk_test_train", ntk_test_train), self._learned(t, schedule)
         with jax.default_matmul_precision("highest"):
             targets = self._vectors.T @ self._y
             check_resolved(self.eigenvalues, learned[:, None] * targets, targets, t)
-            return (rows @ self._vectors) * learned @ targets
+            return check_range("y", (rows @ self._vectors) * learned @ targets)
 
     def train_mean(self, t: float, schedule: Schedule | None = None) -> Float[Array, "n k"]:
         """The mean on the training inputs; see `mean`."""
@@ -143,7 +150,7 @@ class EnsembleLaw:
             a_k = a @ (self._vectors.T @ self._nngp @ self._vectors)
             # Sigma changes by 2 dA (K A^T - K(X, x)) with A: what the mean is for targets K(X, x) - K A^T.
             check_resolved(self.eigenvalues, learned[:, None] * (a_k - k_rows).T, k_rows.T, t)
-            return as_float(nngp_test_test) + a_k @ a.T - cross - cross.T
+            return check_range("nngp", as_float(nngp_test_test) + a_k @ a.T - cross - cross.T)
 
     def _learned(self, t: float, schedule: Schedule | None) -> Float[Array, " n"]:
         schedule = GradientFlow() if schedule is None else schedule

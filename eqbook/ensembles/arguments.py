@@ -1,6 +1,5 @@
 """Checks of the arguments of `train_ensemble`."""
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
-from eqbook._checks import check_batch, check_finite, check_int, check_integers
+from eqbook._checks import check_batch, check_finite, check_int, check_integers, check_net, check_path
 from eqbook.ensembles.augmentation import Augmentation
 from eqbook.ensembles.epoch import abstract_member
 
@@ -25,14 +24,13 @@ def check_arrays(x: Any, y: Any) -> None:
 
 def check_store(store: Any) -> None:
     """Raise unless `store` is a path, or nothing."""
-    if store is not None and not isinstance(store, str | os.PathLike):
-        raise ValueError(f"`store`: expected the path of a folder, got {store!r}.")
+    if store is not None:
+        check_path("store", store)
 
 
 def check_training(net: Any, optimizer: Any) -> None:
     """Raise unless there is a network that can be initialised and applied, and an optimiser of optax."""
-    if not (callable(getattr(net, "init", None)) and callable(getattr(net, "apply", None))):
-        raise ValueError(f"`net`: expected a Sequential or a Flax module, got {net!r}.")
+    check_net("net", net)
     try:
         hash(net)
     except TypeError as error:

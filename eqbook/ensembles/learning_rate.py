@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from eqbook._checks import check_batch, check_finite, check_int, check_number
+from eqbook._checks import check_batch, check_finite, check_int, check_net, check_number
 from eqbook.ensembles.epoch import init_member
 
 
@@ -40,8 +40,8 @@ def ntk_learning_rate(
         The learning rate.
 
     Raises:
-        ValueError: if the inputs are not a finite batch, a parameter is not finite, a number is out of range, or the
-            kernel is zero or overflows.
+        ValueError: if `net` or `at` is not of its kind, the inputs are not a finite batch, a parameter is not finite, a
+            number is out of range, or the kernel is zero or overflows.
         RuntimeError: if the residual is still larger after `max_steps`.
 
     References:
@@ -50,10 +50,11 @@ def ntk_learning_rate(
         Lanczos, "An iteration method for the solution of the eigenvalue problem of linear differential and integral
         operators", 1950, https://doi.org/10.6028/jres.045.026
     """
+    check_net("net", net, ("apply",))
     check_batch("x", x)
     check_int("max_steps", max_steps, 1)
     fraction, tolerance = check_number("fraction", fraction, True), check_number("tolerance", tolerance, True)
-    if isinstance(at, str) and at != "infinite" or isinstance(at, jax.Array) and not _is_key(at):
+    if not (isinstance(at, str) and at == "infinite" or _is_key(at) or _is_tree(at)):
         raise ValueError(f'`at`: expected parameters, a random key or "infinite", got {at!r}.')
     x = jnp.asarray(x)
     largest = _infinite(net, x) if isinstance(at, str) else _empirical(net, at, x, tolerance, max_steps)
@@ -62,9 +63,13 @@ def ntk_learning_rate(
     return float(fraction * 2 / largest)
 
 
-def _is_key(at: Array) -> bool:
-    """Whether an array is a key; parameters are a tree of arrays and never one alone."""
-    return jnp.issubdtype(at.dtype, jax.dtypes.prng_key) and at.shape == ()
+def _is_key(at: Any) -> bool:
+    return isinstance(at, jax.Array) and jnp.issubdtype(at.dtype, jax.dtypes.prng_key) and at.shape == ()
+
+
+def _is_tree(at: Any) -> bool:
+    """Whether it may be parameters: a tree of arrays, and never one alone."""
+    return bool(jax.tree.leaves(at)) and not jax.tree_util.all_leaves([at])
 
 
 def _infinite(net: Any, x: Array) -> float:

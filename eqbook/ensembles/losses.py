@@ -1,6 +1,7 @@
 """Losses of one batch of one member."""
 
 import jax.numpy as jnp
+import numpy as np
 import optax
 from jaxtyping import Array, Float, Int
 
@@ -15,8 +16,8 @@ def squared_error(outputs: Float[Array, "n k"], targets: Float[Array, "n k"]) ->
     Raises:
         ValueError: if the shapes differ; a silent broadcast would train on something else.
     """
-    if outputs.shape != targets.shape:
-        raise ValueError(f"`y`: expected targets of the outputs' shape {outputs.shape}, got {targets.shape}.")
+    if np.shape(outputs) != np.shape(targets):
+        raise ValueError(f"`y`: expected targets of the outputs' shape {np.shape(outputs)}, got {np.shape(targets)}.")
     return 0.5 * jnp.sum((outputs - targets) ** 2)
 
 

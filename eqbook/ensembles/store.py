@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from eqbook._checks import check_path
 from eqbook._files import DIGEST, in_use, is_sealed, not_written, remove_left_over, report, sealed, write_whole
 from eqbook._hosts import ALONE, Hosts
 from eqbook._stores import first_folder
@@ -173,8 +174,11 @@ def read_metrics(folder: str | os.PathLike) -> list[dict[str, Any]]:
         one; `loss`, the mean over the epochs between them of each member of the chunk, `[width]`.
 
     Raises:
-        ValueError: if the folder's manifest is damaged or of another format.
+        ValueError: if there is no such folder, or its manifest is damaged or of another format.
     """
+    check_path("folder", folder)
+    if not Path(folder).is_dir():
+        raise ValueError(f"`folder`: expected the folder of a store, got {str(folder)!r}, where there is none.")
     found, seal = [], _seal(Path(folder))
     for path in sorted(Path(folder).glob("metrics*.jsonl")):
         for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):

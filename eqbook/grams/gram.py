@@ -11,7 +11,7 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
-from eqbook._checks import as_float, check_batch, check_int, check_rectangular, check_same_features
+from eqbook._checks import as_float, check_batch, check_int, check_path, check_rectangular, check_same_features
 from eqbook._hosts import hosts_of, local
 from eqbook._stores import store_directory
 from eqbook.grams import workers
@@ -165,8 +165,8 @@ def _check_options(net: Sequential, kinds: object, tile: object, store: object, 
         raise ValueError(f"`net`: expected a Sequential, got {net!r}; write Sequential(...) around the layers.")
     if tile is not None:
         check_int("tile", tile, 1)
-    if store is not None and not isinstance(store, str | os.PathLike):
-        raise ValueError(f"`store`: expected the path of a folder, got {store!r}.")
+    if store is not None:
+        check_path("store", store)
     if method not in METHODS:
         raise ValueError(f"`method`: expected one of {METHODS}, got {method!r}.")
 

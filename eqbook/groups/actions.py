@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Shaped
 
-from eqbook._checks import as_float, check_finite
+from eqbook._checks import as_float, check_finite, check_numeric
 from eqbook.groups.finite import FiniteGroup, check_group
 from eqbook.groups.planar import cyclic, dihedral
 
@@ -134,6 +134,7 @@ class MatrixAction(Action):
         self.group, self.matrices = group, matrices
 
     def __call__(self, g: int, x: Float[Array, "*batch d"]) -> Float[Array, "*batch d"]:
+        check_numeric("x", x)
         x = jnp.asarray(x)
         # Cast to the dtype of integers, the matrix would be cut to integers as well.
         x = x if jnp.issubdtype(x.dtype, jnp.inexact) else as_float(x)
@@ -162,7 +163,7 @@ class ImageAction(Action):
 
     def __init__(self, group: FiniteGroup) -> None:
         allowed = {make(n): (n, make is dihedral) for n in (1, 2, 4) for make in (dihedral, cyclic)}
-        if group not in allowed:
+        if not isinstance(group, FiniteGroup) or group not in allowed:
             raise ValueError(
                 f"`group`: expected cyclic(n) or dihedral(n) with n in 1, 2, 4, whose elements permute the pixels "
                 f"of a square image, got {group!r}; other rotations need interpolation and are not an exact action: "

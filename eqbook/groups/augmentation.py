@@ -4,9 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Shaped
 
-from eqbook._checks import check_int
+from eqbook._checks import check_int, check_numeric, check_rectangular
 from eqbook.groups.actions import Action, check_action
-from eqbook.groups.finite import FiniteGroup
+from eqbook.groups.finite import FiniteGroup, check_group
 
 
 def orbit(action: Action, x: Shaped[Array, "..."]) -> Shaped[Array, "order ..."]:
@@ -23,6 +23,7 @@ def orbit(action: Action, x: Shaped[Array, "..."]) -> Shaped[Array, "order ..."]
         ValueError: if `action` is none, or `x` is nothing that it moves.
     """
     check_action("action", action)
+    check_numeric("x", x)
     return jnp.stack([jnp.asarray(action(g, x)) for g in action.group.elements])
 
 
@@ -47,7 +48,11 @@ def augment(
     check_action("action_y", action_y)
     if action_x.group != action_y.group:
         raise ValueError(f"`action_y`: expected an action of {action_x.group!r}, got one of {action_y.group!r}.")
-    if np.ndim(x) == 0 or np.shape(x)[:1] != np.shape(y)[:1]:
+    for name, z in (("x", x), ("y", y)):
+        check_numeric(name, z)
+        if np.ndim(z) == 0:
+            raise ValueError(f"`{name}`: expected examples [n, ...], got one number, {z!r}.")
+    if np.shape(x)[:1] != np.shape(y)[:1]:
         raise ValueError(f"`y`: expected {np.shape(x)[:1]} examples as in `x`, got shape {np.shape(y)}.")
     return tuple(_merge(orbit(action, z)) for action, z in ((action_x, x), (action_y, y)))
 
@@ -70,8 +75,9 @@ def augmented_permutation(group: FiniteGroup, n: int, g: int) -> Int[np.ndarray,
         Permutation of `order * n` indices.
 
     Raises:
-        ValueError: if `g` is not an element or `n` not positive.
+        ValueError: if `group` is none, `g` is not an element or `n` not positive.
     """
+    check_group("group", group)
     n, g = check_int("n", n, 1), group.check_element(g)
     return (group.table[g][:, None] * n + np.arange(n)).reshape(-1)
 
@@ -85,6 +91,7 @@ def permutation_matrix(permutation: Int[np.ndarray, " m"]) -> Int[np.ndarray, "m
     Raises:
         ValueError: if it is not a permutation.
     """
+    check_rectangular("permutation", permutation)
     permutation = np.asarray(permutation)
     if permutation.ndim != 1 or not np.array_equal(np.sort(permutation), np.arange(permutation.size)):
         raise ValueError(

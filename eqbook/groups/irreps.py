@@ -10,6 +10,7 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Complex, Float, Inexact, Int
 
+from eqbook._checks import check_numeric
 from eqbook.groups.finite import FiniteGroup, check_group
 from eqbook.groups.planar import cyclic, dihedral
 
@@ -140,8 +141,10 @@ def multiplicities(group: FiniteGroup, character: Inexact[np.ndarray, " order"])
         character: $\chi(g)$, the trace of the representation at each element, `[order]`.
 
     Raises:
-        ValueError: if the numbers are not integers, so that no representation has this character.
+        ValueError: if `group` is none, or the multiplicities are not integers: no representation has this character.
     """
+    check_group("group", group)
+    check_numeric("character", character, finite=True)
     chi = np.asarray(character)
     if chi.shape != (group.order,):
         raise ValueError(f"`character`: expected one trace per element, [{group.order}], got shape {chi.shape}.")
@@ -161,8 +164,10 @@ def isotypic_projector(irrep: Irrep, representation: Inexact[np.ndarray, "order 
         representation: $\rho(g)$ for each element, unitary matrices, `[order, m, m]`.
 
     Raises:
-        ValueError: if there is not one matrix for each element.
+        ValueError: if `irrep` is none, or there is not one finite matrix for each element.
     """
+    _check_irrep(irrep)
+    check_numeric("representation", representation, finite=True)
     rho = np.asarray(representation)
     if rho.ndim != 3 or len(rho) != len(irrep.matrices) or rho.shape[1] != rho.shape[2]:
         raise ValueError(
@@ -205,11 +210,18 @@ def fourier_block(irrep: Irrep, k: Inexact[np.ndarray, "order n m"]) -> Inexact[
         `[d n, d m]`; row $b n + i$ belongs to row $b$ of $\sigma$ and row $i$ of `k`.
 
     Raises:
-        ValueError: if `k` has not one matrix for each element.
+        ValueError: if `irrep` is none, or `k` has not one finite matrix for each element.
     """
+    _check_irrep(irrep)
+    check_numeric("k", k, finite=True)
     k = np.asarray(k)
     if k.ndim not in (1, 3) or len(k) != len(irrep.matrices):
         raise ValueError(f"`k`: expected [order, n, m] with order = {len(irrep.matrices)}, got shape {k.shape}.")
     k = k.reshape(len(k), *(k.shape[1:] or (1, 1)))
     d, (n, m) = irrep.dimension, k.shape[1:]
     return np.einsum("gab,gij->aibj", irrep.matrices, k).reshape(d * n, d * m)
+
+
+def _check_irrep(irrep: object) -> None:
+    if not isinstance(irrep, Irrep):
+        raise ValueError(f"`irrep`: expected one of eq.groups.irreps(group), got {irrep!r}.")

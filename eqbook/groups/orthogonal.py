@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
-from eqbook._checks import as_float, check_int
+from eqbook._checks import as_float, check_finite, check_int, check_ints, check_key, check_numeric
 
 IMAGE_SYMMETRIES = ("identity", "O(3) x I", "O(3)^d", "P(3d)", "O(3d)")
 
@@ -56,13 +56,14 @@ def haar_orthogonal(key: jax.Array, size: int, draws: tuple[int, ...] = ()) -> F
         draws: axes of independent matrices in front.
 
     Raises:
-        ValueError: if `size` is not a positive integer.
+        ValueError: if `key` is none, `size` is not a positive integer or `draws` no tuple of integers.
 
     References:
         Mezzadri, "How to Generate Random Matrices from the Classical Compact Groups", 2007,
         https://arxiv.org/abs/math-ph/0609050
     """
-    size = check_int("size", size, 1)
+    check_key("key", key)
+    size, draws = check_int("size", size, 1), check_ints("draws", draws, 0, "(2,)")
     q, r = np.linalg.qr(_generator(key).standard_normal((*draws, size, size)))
     return q * np.sign(np.diagonal(r, axis1=-2, axis2=-1))[..., None, :]
 
@@ -79,17 +80,18 @@ def rand_image_symmetry(name: str, key: jax.Array, shape: tuple[int, int, int]) 
             (height * width * channels)^2 numbers: 75 MB for 32 by 32 pixels in colour, drawn in about ten seconds.
 
     Raises:
-        ValueError: if `name` or `shape` is not of its kind.
+        ValueError: if an argument is not of its kind.
 
     References:
         Xiao, Pennington, "Synergy and Symmetry in Deep Learning: Interactions between the Data, Model, and Inference
         Algorithm", 2022, https://arxiv.org/abs/2207.04612
     """
-    if name not in IMAGE_SYMMETRIES:
+    if not isinstance(name, str) or name not in IMAGE_SYMMETRIES:
         raise ValueError(f"`name`: expected one of {IMAGE_SYMMETRIES}, got {name!r}.")
     if not isinstance(shape, tuple | list) or len(shape) != 3:
         raise ValueError(f"`shape`: expected (height, width, channels), got {shape!r}.")
     h, w, c = (check_int("shape", side, 1) for side in shape)
+    check_key("key", key)
     key = jax.random.fold_in(key, IMAGE_SYMMETRIES.index(name))
     if name == "P(3d)":
         return EntryPermutation(_generator(key).permutation(h * w * c))
@@ -106,9 +108,19 @@ class ColourRotation(ImageSymmetry):
 
     Args:
         matrices: $R$, `[c, c]`, the same for all pixels, or $R_a$, `[h, w, c, c]`; float64.
+
+    Raises:
+        ValueError: if these are no finite square matrices.
     """
 
     matrices: Float[np.ndarray, "*hw c c"]
+
+    def __post_init__(self) -> None:
+        check_finite("matrices", self.matrices)
+        shape = np.shape(self.matrices)
+        if len(shape) not in (2, 4) or shape[-1] != shape[-2]:
+            raise ValueError(f"`matrices`: expected [c, c] or [h, w, c, c], got shape {shape}.")
+        object.__setattr__(self, "matrices", np.asarray(self.matrices))  # lists have no shape
 
     def __call__(self, x: Float[Array, "*batch h w c"]) -> Float[Array, "*batch h w c"]:
         """The images `x`, moved; in their dtype if that is floating."""
@@ -129,12 +141,23 @@ class EntryPermutation(ImageSymmetry):
 
     Args:
         order: $\pi$, `[h * w * c]`.
+
+    Raises:
+        ValueError: if it is no permutation.
     """
 
     order: Int[np.ndarray, " hwc"]
 
+    def __post_init__(self) -> None:
+        check_numeric("order", self.order)
+        order = np.asarray(self.order)
+        if order.ndim != 1 or order.dtype.kind not in "iu" or not (np.sort(order) == np.arange(order.size)).all():
+            raise ValueError(f"`order`: expected each of 0 .. h * w * c - 1 once, got shape {order.shape}.")
+        object.__setattr__(self, "order", order)  # lists have no shape
+
     def __call__(self, x: Shaped[Array, "*batch h w c"]) -> Shaped[Array, "*batch h w c"]:
         """The images `x`, moved; exact in any dtype."""
+        check_numeric("x", x)
         return _flattened(jnp.asarray(x), len(self.order))[..., self.order].reshape(x.shape)
 
     def inverse(self) -> "EntryPermutation":
@@ -148,9 +171,19 @@ class EntryRotation(ImageSymmetry):
 
     Args:
         matrix: $R$, `[h * w * c, h * w * c]`, float64.
+
+    Raises:
+        ValueError: if this is no finite square matrix.
     """
 
     matrix: Float[np.ndarray, "hwc hwc"]
+
+    def __post_init__(self) -> None:
+        check_finite("matrix", self.matrix)
+        shape = np.shape(self.matrix)
+        if len(shape) != 2 or shape[0] != shape[1]:
+            raise ValueError(f"`matrix`: expected [h * w * c, h * w * c], got shape {shape}.")
+        object.__setattr__(self, "matrix", np.asarray(self.matrix))  # lists have no shape
 
     def __call__(self, x: Float[Array, "*batch h w c"]) -> Float[Array, "*batch h w c"]:
         """The images `x`, moved; in their dtype if that is floating."""

@@ -16,9 +16,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Float64, Real
 
-from eqbook._checks import as_float, check_int
-from eqbook.groups.actions import Action
-from eqbook.groups.finite import FiniteGroup
+from eqbook._checks import as_float, check_finite, check_int, check_rectangular
+from eqbook.groups.actions import Action, check_action
+from eqbook.groups.finite import FiniteGroup, check_group
 from eqbook.groups.planar import cyclic
 
 _SLACK = 1e-3  # pixels by which rounding may push a place out of the image
@@ -52,11 +52,12 @@ def rotate_images(
         Transactions on Image Processing 4, 1995, https://doi.org/10.1109/83.465102
     """
     _check_order(order)
+    check_rectangular("images", images)
     if np.ndim(images) < 3 or np.shape(images)[-2] != np.shape(images)[-3]:
         raise ValueError(f"`images`: expected square images [..., size, size, channels], got shape {np.shape(images)}.")
-    if np.ndim(angle) or not (isinstance(angle, jax.core.Tracer) or np.isfinite(angle)):
+    if not _is_angle(angle):
         raise ValueError(f"`angle`: expected a finite number of degrees, got {angle!r}; map over several with vmap.")
-    images = as_float(images)
+    images = as_float(images, "images")
     if mask:
         # Before and after: a place in the disc is interpolated from pixels that may lie just outside of it, and the
         # result shall depend on the masked image alone.
@@ -98,6 +99,7 @@ class RotationAction(Action):
     """
 
     def __init__(self, group: FiniteGroup, order: int = 1, mask: bool = True) -> None:
+        check_group("group", group)
         if group != cyclic(group.order):
             raise ValueError(f"`group`: expected cyclic(n), whose elements are rotations, got {group!r}.")
         _check_order(order)
@@ -123,8 +125,10 @@ def group_law_error(action: Action, x: Real[Array, "..."]) -> Float64[np.ndarray
         Errors in the Frobenius norm, g in rows; 0 for an exact action.
 
     Raises:
-        ValueError: if some $\rho(gh) x$ vanishes.
+        ValueError: if `action` is none, `x` is not finite, or some $\rho(gh) x$ vanishes.
     """
+    check_action("action", action)
+    check_finite("x", x)
     moved = [jnp.asarray(action(g, x)) for g in action.group.elements]
     if any(not jnp.any(y) for y in moved):
         raise ValueError("`x`: expected an array that the action does not map to 0, got one; take another example.")
@@ -136,8 +140,18 @@ def group_law_error(action: Action, x: Real[Array, "..."]) -> Float64[np.ndarray
     return np.array([[error(g, h) for h in action.group.elements] for g in action.group.elements])
 
 
+def _is_angle(angle: object) -> bool:
+    """Whether it is a finite real number, or may be one."""
+    if isinstance(angle, jax.core.Tracer):
+        return angle.ndim == 0
+    try:
+        return np.ndim(angle) == 0 and bool(np.isfinite(angle)) and not np.iscomplexobj(angle)
+    except (TypeError, ValueError):  # None, text, lists that differ in length
+        return False
+
+
 def _check_order(order: int) -> None:
-    if isinstance(order, bool) or order not in (1, 3):
+    if isinstance(order, bool) or np.ndim(order) or order not in (1, 3):
         raise ValueError(f"`order`: expected 1 (bilinear) or 3 (cubic spline), got {order!r}.")
 
 

@@ -8,14 +8,22 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from eqbook._checks import check_function, check_int
 from eqbook.kernels.duals import safe_sqrt
+from eqbook.layers.activation import MOST_NODES
 
 Scalar = Float[Array, "*batch"]
 
 
 @cache
 def gauss_hermite(nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    r"""Nodes $z_i$ and weights $w_i$ with $E[f(z)] \approx \sum_i w_i f(z_i)$ for $z \sim N(0, 1)$, in float64."""
+    r"""Nodes $z_i$ and weights $w_i$ with $E[f(z)] \approx \sum_i w_i f(z_i)$ for $z \sim N(0, 1)$, in float64.
+
+    Raises:
+        ValueError: if the number of nodes is not an integer from 1 to 256.
+    """
+    if check_int("nodes", nodes, 1) > MOST_NODES:
+        raise ValueError(f"`nodes`: expected at most {MOST_NODES}, got {nodes}; weights underflow.")
     z, w = np.polynomial.hermite_e.hermegauss(nodes)
     return z, w / w.sum()
 
@@ -36,7 +44,11 @@ def quadrature_dual(function: Callable, nodes: int, a: Scalar, b: Scalar, c: Sca
 
     Returns:
         $E[\sigma(u)\sigma(v)]$ and $E[\sigma'(u)\sigma'(v)]$.
+
+    Raises:
+        ValueError: if `function` is none, or `nodes` is not an integer from 1 to 256.
     """
+    check_function("function", function, "jnp.tanh")
     dtype = jnp.result_type(a, b, c)
     z, w = (jnp.asarray(array, dtype) for array in gauss_hermite(nodes))
     root_a, root_b = safe_sqrt(a), safe_sqrt(b)

@@ -7,7 +7,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from eqbook._checks import as_float, check_finite, check_int, check_key
+from eqbook._checks import (
+    as_float,
+    check_finite,
+    check_function,
+    check_int,
+    check_key,
+    check_level,
+    check_range,
+    check_rectangular,
+)
 
 
 def bootstrap_interval(
@@ -43,7 +52,7 @@ def bootstrap_interval(
 
     Raises:
         ValueError: if there are fewer than two samples, one is not finite, an axis is not one of `values` or named
-            twice, or the level is not between 0 and 1.
+            twice, `statistic` is no function, or the level is not between 0 and 1.
 
     References:
         Efron, Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 13.
@@ -53,11 +62,12 @@ def bootstrap_interval(
     axes = _check_axes(values, axes)
     check_finite("values", values)
     check_key("key", key)
-    if isinstance(level, str) or not 0 < level < 1:
-        raise ValueError(f"`level`: expected a number between 0 and 1, got {level!r}.")
-    values = as_float(values)
-    if statistic is None:
+    level = check_level("level", level)
+    values = as_float(values, "values")
+    own = statistic is not None
+    if not own:
         statistic = lambda sample: jnp.mean(sample, axis=axes)  # noqa: E731
+    check_function("statistic", statistic, "jnp.mean")
 
     def resample(k: jax.Array) -> Array:
         sample = values
@@ -69,10 +79,12 @@ def bootstrap_interval(
     draws = jax.lax.map(resample, jax.random.split(key, resamples))
     tails = jnp.asarray([(1 - level) / 2, (1 + level) / 2])
     lower, upper = jnp.quantile(draws, tails, axis=0)
-    return lower, upper
+    # A statistic of the caller's may be infinite; the mean of finite numbers is not, unless it has left the dtype.
+    return (lower, upper) if own else (check_range("values", lower), check_range("values", upper))
 
 
 def _check_axes(values: Float[Array, "..."], axes: Sequence[int]) -> tuple[int, ...]:
+    check_rectangular("values", values)
     shape = np.shape(values)
     if not isinstance(axes, Sequence) or len(axes) == 0:
         raise ValueError(f"`axes`: expected a tuple of axes such as (0, 1), got {axes!r}.")

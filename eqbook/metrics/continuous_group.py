@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from eqbook._checks import as_float, check_batch, check_int, check_same_features
+from eqbook._checks import as_float, check_batch, check_int, check_key, check_net, check_range, check_same_features
 from eqbook.dynamics import EnsembleLaw, Schedule
 from eqbook.grams import gram
 from eqbook.layers import Sequential
@@ -53,13 +53,13 @@ def rkhs_norm(law: EnsembleLaw, t: float, schedule: Schedule | None = None) -> F
         One norm for each output.
 
     Raises:
-        ValueError: as `EnsembleLaw.mean`.
+        ValueError: as `EnsembleLaw.mean`, or if the norm has left the dtype.
 
     References:
         Aronszajn, "Theory of Reproducing Kernels", 1950.
     """
     a = _coefficients(law, t, schedule)
-    return jnp.sqrt(jnp.maximum(jnp.sum(a * law.train_mean(t, schedule), axis=0), 0))
+    return check_range("law", jnp.sqrt(jnp.maximum(jnp.sum(a * law.train_mean(t, schedule), axis=0), 0)))
 
 
 def continuous_group_bound(
@@ -145,7 +145,8 @@ def continuous_group_constant(
         $C(x)$ for each input and output of `law`, in units of the outputs, and its standard error.
 
     Raises:
-        ValueError: if a batch does not fit the others or the network has more than one output.
+        ValueError: if `net`, `key` or `law` is none, a batch does not fit the others or the network has more than one
+            output.
 
     References:
         Gerken, Kessel, "Emergent Equivariance in Deep Ensembles", ICML 2024, https://arxiv.org/abs/2403.03103
@@ -155,6 +156,8 @@ def continuous_group_constant(
         check_batch(name, batch)
         check_same_features("x", x, name, batch)
     check_int("members", members, 2)
+    check_net("net", net)
+    check_key("key", key)
     x, x_train, region = as_float(x), as_float(x_train), as_float(region)
     a = _coefficients(law, t, schedule)
     if len(a) != len(x_train):

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from eqbook._checks import check_finite, check_int
+from eqbook._checks import check_finite, check_int, check_number
 
 
 @dataclass(frozen=True)
@@ -81,8 +81,7 @@ def so3_covering_radius(
         (lemma 6.2, which defines $\epsilon$).
     """
     quaternions = rotations_to_quaternions(rotations)
-    if isinstance(tol, str) or not np.isfinite(tol) or tol <= 0:
-        raise ValueError(f"`tol`: expected a finite number > 0, got {tol!r}.")
+    tol = check_number("tol", tol, positive=True)
     check_int("max_cells", max_cells, 4)
     faces, centres, half = np.arange(4), np.zeros((4, 3)), 1.0
     best, upper, dropped = 0.0, np.pi / 2, 0.0

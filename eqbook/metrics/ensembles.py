@@ -7,7 +7,15 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Shaped
 
-from eqbook._checks import check_finite, check_int, check_key
+from eqbook._checks import (
+    check_finite,
+    check_function,
+    check_int,
+    check_key,
+    check_numeric,
+    check_range,
+    check_rectangular,
+)
 
 Metric = Callable[[Array], Array]
 
@@ -38,15 +46,18 @@ def disjoint_ensembles(outputs: Shaped[Array, "members ..."], size: int) -> Shap
         Mean outputs, `[members // size, ...]`; members that do not fill an ensemble are left out.
 
     Raises:
-        ValueError: if `size` is not between 1 and the number of members.
+        ValueError: if an output is not finite, or `size` is not between 1 and the number of members.
     """
+    check_numeric("outputs", outputs, finite=True)
     outputs = np.asarray(outputs)
     members = outputs.shape[0] if outputs.ndim else 0
     check_int("size", size, 1)
     if size > members:
         raise ValueError(f"`size`: expected at most the {members} members of `outputs`, got {size}; train more.")
     count = members // size
-    return outputs[: count * size].reshape(count, size, *outputs.shape[1:]).mean(1)
+    with np.errstate(over="ignore"):
+        means = outputs[: count * size].reshape(count, size, *outputs.shape[1:]).mean(1)
+    return check_range("outputs", means)
 
 
 def bootstrap_ensembles(
@@ -69,12 +80,13 @@ def bootstrap_ensembles(
         `BootstrapDraws`.
 
     Raises:
-        ValueError: if there are fewer than two members or inputs, an output is not finite, or `metric` returns another
-            shape.
+        ValueError: if there are fewer than two members or inputs, an output is not finite, or `metric` is no function
+            or returns another shape.
 
     References:
         Owen, "The pigeonhole bootstrap", Annals of Applied Statistics 1, 2007.
     """
+    check_rectangular("outputs", outputs)
     outputs = np.asarray(outputs)
     if outputs.dtype.kind in "biu":  # a mean of integers is none
         outputs = outputs.astype(np.float64)
@@ -84,6 +96,7 @@ def bootstrap_ensembles(
     check_finite("outputs", outputs)
     check_int("resamples", resamples, 2)
     check_key("key", key)
+    check_function("metric", metric, "eqbook.metrics.orbit_same_predictions")
     members, _, n, _ = outputs.shape
     own = np.stack([_values(metric, member, n) for member in outputs])
     rng = np.random.default_rng(np.asarray(jax.random.bits(key, (4,))))

@@ -6,7 +6,7 @@ from statistics import NormalDist
 import numpy as np
 from jaxtyping import Float, Real
 
-from eqbook._checks import check_finite, check_int
+from eqbook._checks import check_finite, check_int, check_level
 
 CANDIDATES = 400  # places of the bend that are tried
 
@@ -43,7 +43,13 @@ class BentPowerLaw:
 
         Args:
             sizes: sizes of training sets.
+
+        Raises:
+            ValueError: if they are not positive and finite.
         """
+        check_finite("sizes", sizes)
+        if not (np.asarray(sizes) > 0).all():
+            raise ValueError(f"`sizes`: expected positive numbers, got {np.min(sizes)}.")
         steps = np.log(np.asarray(sizes, float)) - np.log(self.bend)[..., None]
         slopes = np.where(steps < 0, self.before[..., None], self.after[..., None])
         return self.error[..., None] * np.exp(-slopes * steps)
@@ -86,8 +92,7 @@ def bent_power_law(
     """
     u, L = _check(sizes, covariance)
     logs = _check_errors(errors, len(u))
-    if isinstance(level, str) or not 0 < level < 1:
-        raise ValueError(f"`level`: expected a number between 0 and 1, got {level!r}.")
+    level = check_level("level", level)
     places = np.linspace(u[1], u[-2], CANDIDATES)
     y = _whiten(L, logs)
     line, line_error, rest = _line(u, L, y)
@@ -151,7 +156,7 @@ def bend_p_value(
         seed: of the draws.
 
     Raises:
-        ValueError: as `bent_power_law`, or if `draws` is not a positive integer.
+        ValueError: as `bent_power_law`, or if `draws` is not a positive integer, `seed` not one of at least 0.
 
     References:
         Davies, "Hypothesis testing when a nuisance parameter is present only under the alternative", Biometrika 74,
@@ -160,6 +165,7 @@ def bend_p_value(
     u, L = _check(sizes, covariance)
     logs = _check_errors(errors, len(u))
     check_int("draws", draws, 1)
+    check_int("seed", seed, 0)
     Q, _ = _designs(u, L, np.linspace(u[1], u[-2], CANDIDATES))
 
     def statistic(y):

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from eqbook._checks import as_float, check_finite, check_ndim
+from eqbook._checks import as_float, check_finite, check_ndim, check_range
 from eqbook.groups.actions import Action
 
 
@@ -74,7 +74,8 @@ def orbit_mse(
             `[order, k, k]`, the identity first.
 
     Raises:
-        ValueError: if a shape does not fit, an output is not finite, or the first element is not the identity.
+        ValueError: if a shape does not fit, an output is not finite, the first element is not the identity, or the
+            result has left the dtype.
 
     References:
         Gerken, Kessel, "Emergent Equivariance in Deep Ensembles", ICML 2024, https://arxiv.org/abs/2403.03103 (the
@@ -85,7 +86,7 @@ def orbit_mse(
         raise ValueError(f"`outputs`: expected [order, n, ...features], got shape {np.shape(outputs)}.")
     outputs = as_float(outputs)
     moved = _moved(outputs, action_out)
-    return jnp.mean((outputs - moved) ** 2, axis=(0, *range(2, outputs.ndim)))
+    return check_range("outputs", jnp.mean((outputs - moved) ** 2, axis=(0, *range(2, outputs.ndim))))
 
 
 def _moved(outputs: Array, action_out: Action | Array) -> Float[Array, "order n *features"]:
@@ -124,7 +125,7 @@ def orbit_kl(outputs: Float[Array, "order n classes"]) -> Float[Array, " n"]:
             first. For an ensemble whose prediction is a mean of probabilities, their logarithms.
 
     Raises:
-        ValueError: if the shape is another or a score is not finite.
+        ValueError: if the shape is another, a score is not finite, or the result has left the dtype.
 
     References:
         Nordenfors, Flinth, "Ensembles provably learn equivariance through data augmentation", 2024,
@@ -134,7 +135,7 @@ def orbit_kl(outputs: Float[Array, "order n classes"]) -> Float[Array, " n"]:
     log_p = jax.nn.log_softmax(as_float(outputs), axis=-1)
     # Each term is the product of two numbers of one sign: nothing cancels.
     terms = (jnp.exp(log_p) - jnp.exp(log_p[0])) * (log_p - log_p[0])
-    return jnp.mean(jnp.sum(terms, axis=-1), axis=0)
+    return check_range("outputs", jnp.mean(jnp.sum(terms, axis=-1), axis=0))
 
 
 def same_class_fraction(

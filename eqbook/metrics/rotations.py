@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from eqbook._checks import check_batch, check_int, check_key
+from eqbook._checks import check_batch, check_function, check_int, check_key
 from eqbook.metrics.orbits import same_class_fraction
 
 Rotate = Callable[[Array, Array], Array]
@@ -38,7 +38,7 @@ def random_rotation_fraction(
         independent, since they share the angles.
 
     Raises:
-        ValueError: if `x` is no batch, or `rotate` or `predict` returns arrays of another shape.
+        ValueError: if `x` is no batch, or `rotate` or `predict` is no function or returns arrays of another shape.
 
     References:
         Gerken, Kessel, "Emergent Equivariance in Deep Ensembles", ICML 2024, https://arxiv.org/abs/2403.03103
@@ -46,6 +46,8 @@ def random_rotation_fraction(
     """
     check_batch("x", x)
     check_int("rotations", rotations, 1)
+    check_function("predict", predict, "lambda x: net.apply(params, x)")
+    check_function("rotate", rotate, "eq.groups.rotate_images")
     x = jnp.asarray(x)
     check_key("key", key)
     angles = jax.random.uniform(key, (rotations,), maxval=360)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from eqbook._checks import as_float, check_int
@@ -41,8 +42,8 @@ class StridedConv(nn.Module):
         k, s = check_int("kernel_size", self.kernel_size, 1), check_int("strides", self.strides, 1)
         if k % 2 == 0:
             raise ValueError(f"`kernel_size`: expected an odd number, got {k}; an even filter has no middle.")
-        if x.ndim != 4:
-            raise ValueError(f"`x`: expected images [n, height, width, channels], got shape {x.shape}.")
+        if np.ndim(x) != 4:
+            raise ValueError(f"`x`: expected images [n, height, width, channels], got shape {np.shape(x)}.")
         x = as_float(x)
         W = self.param("kernel", self.kernel_init, (k, k, x.shape[-1], self.features), x.dtype)
         return strided_correlate(x, W, s)

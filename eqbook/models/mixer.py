@@ -2,6 +2,7 @@
 
 import flax.linen as nn
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from eqbook._checks import as_float, check_int
@@ -92,9 +93,9 @@ def patches(x: Float[Array, "n h w c"], p: int) -> Float[Array, "n patches ppc"]
         ValueError: if the patches do not tile the image.
     """
     check_int("patch", p, 1)
-    if x.ndim != 4 or x.shape[1] % p or x.shape[2] % p:
+    if np.ndim(x) != 4 or x.shape[1] % p or x.shape[2] % p:
         raise ValueError(
-            f"`x`: expected images [n, height, width, channels] with sides divisible by {p}, got shape {x.shape}."
+            f"`x`: expected images [n, height, width, channels] with sides divisible by {p}, got shape {np.shape(x)}."
         )
     n, h, w, c = x.shape
     return as_float(x).reshape(n, h // p, p, w // p, p, c).transpose(0, 1, 3, 2, 4, 5).reshape(n, -1, p * p * c)

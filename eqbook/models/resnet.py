@@ -7,6 +7,7 @@ import flax.linen as nn
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
+from eqbook._checks import check_ints
 from eqbook.models.conv import StridedConv, gaussian
 
 BLOCKS = {
@@ -73,7 +74,7 @@ class ResNet(nn.Module):
         classes: number of outputs.
 
     Raises:
-        ValueError: if `stem` is not one of them, when the network is used.
+        ValueError: if `stem` is not one of them, or `blocks` no tuple, when the network is used.
 
     References:
         He, Zhang, Ren, Sun, "Deep Residual Learning for Image Recognition", 2016, https://arxiv.org/abs/1512.03385
@@ -90,6 +91,7 @@ class ResNet(nn.Module):
     def __call__(self, x: Float[Array, "n h w c"]) -> Float[Array, "n classes"]:
         if self.stem not in STEMS:
             raise ValueError(f"`stem`: expected one of {', '.join(STEMS)}, got {self.stem!r}.")
+        check_ints("blocks", self.blocks, 0, "(2, 2, 2, 2)")
         large = self.stem == "imagenet"
         x = StridedConv(self.features, 7 if large else 3, 2 if large else 1, name="stem")(x)
         x = nn.relu(_norm(x))

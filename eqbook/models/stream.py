@@ -10,7 +10,9 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int
 
+from eqbook._checks import check_finite, check_ndim
 from eqbook.data.image_folder import batch_rows
+from eqbook.ensembles.arguments import check_training
 from eqbook.ensembles.losses import cross_entropy
 
 Batches = Iterable[tuple[Array, Array]]
@@ -51,9 +53,13 @@ def train_on_stream(
         Parameters, and the loss of each step in nats, before it.
 
     Raises:
-        ValueError: if there are not as many batches as steps.
+        ValueError: if there are not as many batches as steps, or an argument is not of its kind.
         FloatingPointError: if the loss is no longer finite; names the step.
     """
+    check_training(net, optimizer)
+    check_ndim("rates", rates, 1, "steps")
+    check_finite("rates", rates)
+    _check_batches(batches)
     state, losses, reader = optimizer.init(params), [], iter(batches)
     for number, rate in enumerate(np.asarray(rates, float)):
         batch = next(reader, None)
@@ -81,6 +87,7 @@ def predict_on_stream(
     Raises:
         ValueError: if there is no batch.
     """
+    _check_batches(batches)
     found = [(np.asarray(_outputs(net, params, jnp.asarray(x))), np.asarray(y)) for x, y in batches]
     if not found:
         raise ValueError("`batches`: expected at least one batch, got none.")
@@ -104,10 +111,18 @@ def batches_of(
     Raises:
         ValueError: if the numbers of images and of classes differ, or `batch_size` is not positive.
     """
+    for name, array in (("x", x), ("y", y)):
+        if not isinstance(array, np.ndarray | jax.Array) or array.ndim == 0:
+            raise ValueError(f"`{name}`: expected an array [n, ...], got {array!r}.")
     if len(x) != len(y):
         raise ValueError(f"`y`: expected a class for each of {len(x)} images, got {len(y)}.")
     for rows in batch_rows(range(len(x)), batch_size, epochs, seed):
         yield x[rows], y[rows]
+
+
+def _check_batches(batches: Any) -> None:
+    if not isinstance(batches, Iterable):
+        raise ValueError(f"`batches`: expected pairs of images and classes, got {batches!r}; see `batches_of`.")
 
 
 @partial(jax.jit, static_argnums=(0, 1))

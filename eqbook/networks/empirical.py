@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from eqbook._checks import check_batch, check_same_features
+from eqbook._checks import check_batch, check_net, check_same_features
 from eqbook.grams import Gram
 
 
@@ -29,12 +29,13 @@ def empirical_kernels(
         `Gram` with `nngp` and `ntk`, both `[n1, n2]`.
 
     Raises:
-        ValueError: if a batch is empty or not finite, or the two do not fit together.
+        ValueError: if `net` is none, a batch is empty or not finite, or the two do not fit together.
 
     References:
         Jacot, Gabriel, Hongler, "Neural Tangent Kernel: Convergence and Generalization in Neural Networks", 2018,
         https://arxiv.org/abs/1806.07572
     """
+    check_net("net", net, ("apply",))
     check_batch("x1", x1)
     if x2 is not None:
         check_batch("x2", x2)

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 
 import flax.linen as nn
+import numpy as np
 from jaxtyping import Array, Float
 
 from eqbook._checks import as_float, check_int
@@ -39,8 +40,8 @@ class PatchConv(nn.Module):
         k = check_int("kernel_size", self.kernel_size, 1)
         if k % 2 == 0:
             raise ValueError(f"`kernel_size`: expected an odd number, got {k}; an even filter has no middle.")
-        if x.ndim < 3:
-            raise ValueError(f"`x`: expected images [..., height, width, channels], got shape {x.shape}.")
+        if np.ndim(x) < 3:
+            raise ValueError(f"`x`: expected images [..., height, width, channels], got shape {np.shape(x)}.")
         x = as_float(x)
         W = self.param("kernel", self.kernel_init, (k, k, x.shape[-1], self.features), x.dtype)
         border = ((k // 2, k // 2), (k // 2, k // 2))
@@ -65,9 +66,10 @@ def mean_pool(x: Float[Array, "*batch h w c"], size: int = 2) -> Float[Array, "*
         ValueError: if the squares do not tile the image.
     """
     check_int("size", size, 1)
-    if x.ndim < 3 or x.shape[-3] % size or x.shape[-2] % size:
+    if np.ndim(x) < 3 or np.shape(x)[-3] % size or np.shape(x)[-2] % size:
         raise ValueError(
-            f"`x`: expected images [..., height, width, channels] with sides divisible by {size}, got shape {x.shape}."
+            f"`x`: expected images [..., height, width, channels] with sides divisible by {size}, "
+            f"got shape {np.shape(x)}."
         )
     x = as_float(x)  # a sum of bytes would overflow
     # A sum of strided slices: on the CPU about twice as fast as a mean over reshaped axes, gradient included.

@@ -1,7 +1,7 @@
 """Several figures in one place, moved by a slider."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 from typing import Any
@@ -64,6 +64,9 @@ def slider(figures: Sequence[Any], labels: Sequence[str], *, title: str, start: 
         ValueError: if there are fewer than two figures, they differ in size, there is not one label for each, or
             `start` is not the index of one.
     """
+    for name, given in (("figures", figures), ("labels", labels)):
+        if not isinstance(given, Iterable):
+            raise ValueError(f"`{name}`: expected a list, one for each figure, got {given!r}.")
     figures, labels = list(figures), [str(label) for label in labels]
     if len(figures) < 2:
         raise ValueError(f"`figures`: expected at least two, got {len(figures)}; show a single one as it is.")

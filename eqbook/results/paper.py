@@ -3,6 +3,8 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from eqbook.results.files import ResultsError, chapter_path, load_json
 from eqbook.results.quantity import Quantity, is_number
 
@@ -28,7 +30,20 @@ class PaperValue:
     how: str
 
     def quantity(self, index: int | None = None) -> Quantity:
-        """The number, or entry `index` of the curve, with its uncertainty."""
+        """The number, or entry `index` of the curve, with its uncertainty.
+
+        Raises:
+            ResultsError: if the curve has no such entry, or there is no curve, or one and no `index`.
+        """
+        given = [self.value, *(self.interval or ())]
+        curves = [entry for entry in given if isinstance(entry, list)]
+        if index is None and curves:
+            raise ResultsError(f"`index`: expected an entry of a curve of {len(curves[0])}, got None.")
+        if index is not None:
+            size = len(curves[0]) if curves else 0
+            if not isinstance(index, int | np.integer) or not -size <= index < size:
+                expected = f"0 .. {size - 1}" if curves else "None for a single number"
+                raise ResultsError(f"`index`: expected {expected}, got {index!r}.")
 
         def at(entry):
             return entry if index is None or entry is None else entry[index]

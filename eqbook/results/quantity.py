@@ -66,7 +66,8 @@ class Quantity:
         if not isinstance(entry, dict) or not entry or set(entry) - {"value", "uncertainty", "interval"}:
             raise ValueError(f"`entry`: expected a number, or value, uncertainty and interval, got {entry!r}.")
         interval = entry.get("interval")
-        return cls(entry.get("value"), entry.get("uncertainty"), None if interval is None else tuple(interval))
+        interval = tuple(interval) if isinstance(interval, list) else interval
+        return cls(entry.get("value"), entry.get("uncertainty"), interval)
 
 
 def is_number(value: Any) -> bool:

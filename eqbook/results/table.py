@@ -1,6 +1,6 @@
 """The three columns: the paper, the recorded run, this build."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
 
@@ -67,10 +67,11 @@ def comparison(rows: Sequence[Row], chapter: str, note: str = "") -> Comparison:
 
     Raises:
         ResultsError: if the recorded run is malformed.
-        ValueError: if there is no row.
+        ValueError: if there is no row, or something else among them.
     """
-    if not rows:
-        raise ValueError("`rows`: expected at least one `Row`, got none.")
+    if not isinstance(rows, Iterable) or not rows:
+        got = "none" if not rows else repr(rows)
+        raise ValueError(f"`rows`: expected a list of at least one `Row`, got {got}.")
     for row in rows:
         if not isinstance(row, Row):
             raise ValueError(f"`rows`: expected each to be a `Row`, got {row!r}.")

@@ -176,7 +176,7 @@ BAD = {
     "repeated index": (lambda: eq.groups.permutation_matrix([1, 1]), "`permutation`: expected each of 0 .. m - 1 once"),
     "no example axis": (
         lambda: eq.groups.augment(TrivialAction(C4), 1.0, TrivialAction(C4), 1.0),
-        r"`y`: expected \(\) examples",
+        r"`x`: expected examples \[n, ...\], got one number, 1.0",
     ),
     "trivial element": (lambda: TrivialAction(C4)(-1, 1.0), "`g`: expected an element 0 .. 3, got -1"),
     "two groups": (

@@ -11,7 +11,7 @@ import numpy as np
 import optax
 
 import eqbook as eq
-from eqbook import baselines, data, ensembles, groups, metrics, networks, results
+from eqbook import baselines, data, ensembles, groups, kernels, metrics, models, networks, results
 from eqbook.dynamics import RowMatrix, learned_targets, solve
 from eqbook.kernels import so3
 
@@ -21,6 +21,8 @@ NET = eq.Sequential(eq.Dense(4), eq.Relu(), eq.Dense(1))
 X, Y = np.ones((3, 2), np.float32), np.ones((3, 1), np.float32)
 IMAGES = np.zeros((2, 4, 4, 3), np.uint8)
 EYE = np.eye(3, dtype=np.float32)
+FAR = np.arange(24, dtype=np.float32).reshape(4, 2, 3)
+SIZES, COV = np.array([10.0, 20.0, 40.0, 80.0, 160.0, 320.0]), 0.01 * np.eye(6)
 TEXT, RAGGED = "some text", [[1.0, 2.0], [3.0]]
 
 
@@ -31,6 +33,24 @@ def law(**changes):
 def train(**changes):
     arguments = {"net": NET, "key": KEY, "x": X, "y": Y, "members": 1, "epochs": 1, "optimizer": optax.sgd(0.1)}
     return eq.train_ensemble(**(arguments | {"progress": False, "at_once": 1} | changes))
+
+
+def flax(net):
+    return net.init(KEY, np.zeros((2, 8, 8, 3), np.float32))
+
+
+def stream(**changes):
+    arguments = {"net": NET, "params": {}, "batches": [], "rates": [0.1], "optimizer": optax.sgd(0.1)}
+    return models.train_on_stream(**(arguments | changes))
+
+
+def constant(**changes):
+    arguments = {"net": NET, "key": KEY, "law": law(), "t": 1.0, "x": X, "x_train": X, "region": X}
+    return metrics.continuous_group_constant(**(arguments | changes))
+
+
+def paper_value(value):
+    return results.PaperValue(value, None, None, "paper", "figure", "read off")
 
 
 def images(**changes):
@@ -106,6 +126,19 @@ GRAMS = [
     ("empirical, features", lambda: eq.empirical_kernels(NET, {}, X, X[:, :1]), "`x2`", "(2,)", "(1,)"),
     ("pairs of different length", lambda: metrics.kernel_distance(NET, X, X[:2]), "`x2`", "3 inputs", "2"),
     ("sphere coefficients", lambda: so3.sphere_signal(np.ones((1, 3, 1))), "`coefficients`", "L^2", "(1, 3, 1)"),
+    ("empirical, no network", lambda: eq.empirical_kernels(None, {}, X), "`net`", "Sequential", "None"),
+    ("sphere coefficients of None", lambda: so3.sphere_signal(None), "`coefficients`", "numbers", "None"),
+    ("negative bandwidth", lambda: so3.sphere_coefficients(np.ones((1, 4, 3, 1)), -1), "`bandwidth`", "least 1", "-1"),
+    ("features of a negative bandwidth", lambda: so3.feature_count(-1), "`bandwidth`", "at least 0", "-1"),
+    ("rule of text", lambda: so3.quadrature_size("9", 4), "`quadrature`", "integer", "'9'"),
+    ("four Euler angles", lambda: so3.angles_to_matrix(np.ones((1, 4))), "`angles`", "[..., 3]", "(1, 4)"),
+    ("Euler angle of NaN", lambda: so3.angles_to_matrix([0, np.nan, 0]), "`angles`", "finite", "nan"),
+    ("angles of a plane", lambda: so3.matrix_to_angles(np.eye(2)), "`rotation`", "3, 3", "(2, 2)"),
+    ("Wigner at one angle", lambda: so3.wigner_matrix(1, np.ones(3)), "`angles`", "[points, 3]", "(3,)"),
+    ("harmonics of None", lambda: so3.spherical_harmonics(2, None, np.ones(2)), "`theta`", "real numbers"),
+    ("harmonics at three and two", lambda: so3.spherical_harmonics(2, np.ones(2), np.ones(3)), "`phi`", "(3,)"),
+    ("dual by a million nodes", lambda: kernels.quadrature_dual(jnp.tanh, 10**6, 1.0, 1.0, 0.5), "`nodes`", "at most"),
+    ("dual of text", lambda: kernels.quadrature_dual("tanh", 4, 1.0, 1.0, 0.5), "`function`", "jnp.tanh", "'tanh'"),
 ]
 
 NETWORKS = [
@@ -121,6 +154,20 @@ NETWORKS = [
     ("GCNN without channels", lambda: baselines.gcnn(C4, ()), "`channels`", "(16, 16)", "()"),
     ("width for no parameters", lambda: baselines.matching_width(eq.Dense, 0, (1, 2)), "`parameters`", "0"),
     ("partner of a layer", lambda: baselines.cnn_partner(eq.Dense(1)), "`net`", "Sequential", "Dense"),
+    ("pool nothing", lambda: networks.mean_pool(None), "`x`", "images", "()"),
+    ("halve nothing", lambda: baselines.halve(None), "`x`", "images", "()"),
+    ("quarter turn by None", lambda: baselines.quarter_turn(np.ones((1, 4, 4, 1)), None), "`angle`", "None"),
+    ("quarter turn by NaN", lambda: baselines.quarter_turn(np.ones((1, 4, 4, 1)), np.nan), "`angle`", "90", "nan"),
+    ("count of no network", lambda: baselines.parameter_count(None, (1, 2)), "`net`", "Sequential", "None"),
+    ("width of no networks", lambda: baselines.matching_width(None, 10, (1, 2)), "`make`", "function", "None"),
+    ("features in one number", lambda: flax(baselines.SteerableNet(4, 8, 3)), "`features`", "tuple", "8"),
+    ("channels in one number", lambda: flax(baselines.PlainCNN(16)), "`channels`", "tuple", "16"),
+    ("blocks in one number", lambda: flax(models.ResNet(2)), "`blocks`", "tuple", "2"),
+    ("rates of None", lambda: stream(rates=None), "`rates`", "steps", "()"),
+    ("rates of NaN", lambda: stream(rates=[np.nan]), "`rates`", "finite", "nan"),
+    ("batches of None", lambda: stream(batches=None), "`batches`", "images", "None"),
+    ("stream without an optimiser", lambda: stream(optimizer=None), "`optimizer`", "optax.sgd(0.1)", "None"),
+    ("batches of no images", lambda: next(models.batches_of(None, Y, 1)), "`x`", "array", "None"),
 ]
 
 GROUPS = [
@@ -185,6 +232,41 @@ GROUPS = [
     ("rotation by NaN", lambda: groups.rotate_images(np.ones((1, 4, 4, 1)), np.nan), "`angle`", "finite", "nan"),
     ("spline of order 2", lambda: groups.rotate_images(np.ones((1, 4, 4, 1)), 5.0, order=2), "`order`", "1", "2"),
     ("disc without pixels", lambda: groups.disc_mask(0), "`size`", "at least 1", "0"),
+    ("rotations of no group", lambda: groups.RotationAction(None), "`group`", "eq.cyclic(4)", "None"),
+    ("images of a table", lambda: groups.ImageAction([[0]]), "`group`", "cyclic(n)", "[[0]]"),
+    ("rotation by None", lambda: groups.rotate_images(np.ones((1, 4, 4, 1)), None), "`angle`", "finite", "None"),
+    ("rotation by text", lambda: groups.rotate_images(np.ones((1, 4, 4, 1)), "90"), "`angle`", "finite", "'90'"),
+    ("orbit of nothing", lambda: groups.orbit(groups.TrivialAction(C4), None), "`x`", "numbers", "None"),
+    ("matrix on nothing", lambda: groups.MatrixAction(eq.cyclic(1), np.eye(2)[None])(0, None), "`x`", "None"),
+    (
+        "augment nothing",
+        lambda: groups.augment(groups.TrivialAction(C4), None, groups.TrivialAction(C4), Y),
+        "`x`",
+        "None",
+    ),
+    ("law of no action", lambda: groups.group_law_error(None, X), "`action`", "ImageAction", "None"),
+    ("law on NaN", lambda: groups.group_law_error(groups.TrivialAction(C4), X * np.nan), "`x`", "finite", "nan"),
+    ("permutation of no group", lambda: groups.augmented_permutation(None, 1, 0), "`group`", "eq.cyclic(4)", "None"),
+    ("ragged permutation", lambda: groups.permutation_matrix([[0], [0, 1]]), "`permutation`", "differ in length"),
+    ("character of no group", lambda: groups.multiplicities(None, [1]), "`group`", "eq.cyclic(4)", "None"),
+    ("character of NaN", lambda: groups.multiplicities(C4, [np.nan] * 4), "`character`", "finite", "nan"),
+    ("projector of no irrep", lambda: groups.isotypic_projector(None, X), "`irrep`", "eq.groups.irreps", "None"),
+    (
+        "projector from NaN",
+        lambda: groups.isotypic_projector(groups.irreps(C4)[0], np.full((4, 1, 1), np.nan)),
+        "`representation`",
+        "finite",
+    ),
+    ("block of no irrep", lambda: groups.fourier_block("A", X), "`irrep`", "eq.groups.irreps", "'A'"),
+    ("block of NaN", lambda: groups.fourier_block(groups.irreps(C4)[0], [np.nan] * 4), "`k`", "finite", "nan"),
+    ("orthogonal by a seed", lambda: groups.haar_orthogonal(0, 3), "`key`", "random key", "0"),
+    ("orthogonal, draws in a number", lambda: groups.haar_orthogonal(KEY, 3, 2), "`draws`", "tuple", "2"),
+    ("symmetry by a seed", lambda: groups.rand_image_symmetry("O(3d)", 0, (2, 2, 3)), "`key`", "random key", "0"),
+    ("symmetry of no images", lambda: groups.rand_image_symmetry("P(3d)", KEY, (2, 2, 3))(None), "`x`", "None"),
+    ("colours turned by NaN", lambda: groups.ColourRotation(np.eye(3) * np.nan), "`matrices`", "finite", "nan"),
+    ("colours turned by a vector", lambda: groups.ColourRotation(np.ones(3)), "`matrices`", "[c, c]", "(3,)"),
+    ("entries twice", lambda: groups.EntryPermutation(np.zeros(3, int)), "`order`", "once", "(3,)"),
+    ("entries turned by a vector", lambda: groups.EntryRotation(np.ones(3)), "`matrix`", "h * w * c", "(3,)"),
 ]
 
 DYNAMICS = [
@@ -213,6 +295,10 @@ DYNAMICS = [
     ("rows with infinity", lambda: RowMatrix(np.full((2, 2), np.inf)), "`matrix`", "finite", "inf"),
     ("rows on no device", lambda: RowMatrix(EYE, mesh="cpu"), "`mesh`", "jax.sharding.Mesh", "'cpu'"),
     ("rows of an unknown dtype", lambda: RowMatrix(lambda which: EYE[which], 3, dtype="float31"), "`dtype`", "float31"),
+    ("targets too large", lambda: law(ntk=3 * EYE - 0.5, y=3e38 * Y).train_mean(1.0), "`y`", "finite in float32"),
+    ("targets of 1e300 in float32", lambda: law(y=np.full((3, 1), 1e300)), "`y`", "finite in float32", "float64"),
+    ("kernel of 1e300 in float32", lambda: law(ntk=1e300 * np.eye(3)), "`ntk`", "finite in float32", "float64"),
+    ("kernel of 3e38", lambda: law(ntk=np.full((3, 3), 3e38, np.float32)), "`ntk`", "finite in float32"),
 ]
 
 ENSEMBLES = [
@@ -245,6 +331,12 @@ ENSEMBLES = [
         "'1'",
     ),
     ("fraction None", lambda: ensembles.ntk_learning_rate(NET, KEY, X, fraction=None), "`fraction`", "None"),
+    ("rate of no network", lambda: ensembles.ntk_learning_rate(None, KEY, X), "`net`", "Sequential", "None"),
+    ("rate at nothing", lambda: ensembles.ntk_learning_rate(NET, None, X), "`at`", "random key", "None"),
+    ("rate at a seed", lambda: ensembles.ntk_learning_rate(NET, 0, X), "`at`", "random key", "0"),
+    ("losses in no folder", lambda: ensembles.read_metrics("/no/such/folder"), "`folder`", "store", "/no/such/folder"),
+    ("losses in None", lambda: ensembles.read_metrics(None), "`folder`", "path", "None"),
+    ("error of nothing", lambda: ensembles.squared_error(None, Y), "`y`", "()", "(3, 1)"),
 ]
 
 METRICS = [
@@ -290,7 +382,7 @@ METRICS = [
         "radius to a text",
         lambda: metrics.so3_covering_radius(np.eye(3)[None], tol="1"),
         "`tol`",
-        "finite number > 0",
+        "positive",
         "'1'",
     ),
     ("norm of no law", lambda: metrics.rkhs_norm(EYE, 1.0), "`law`", "EnsembleLaw", "ndarray"),
@@ -301,6 +393,41 @@ METRICS = [
         lambda: eq.testing.assert_equivariant(abs, X, groups.TrivialAction(C4), groups.TrivialAction(D3)),
         "`action_out`",
     ),
+    ("interval at None", lambda: metrics.bootstrap_interval(KEY, X, level=None), "`level`", "0 and 1", "None"),
+    ("interval of a text", lambda: metrics.bootstrap_interval(KEY, X, "mean"), "`statistic`", "jnp.mean", "'mean'"),
+    ("interval of ragged samples", lambda: metrics.bootstrap_interval(KEY, RAGGED), "`values`", "differ in length"),
+    ("ensembles of NaN", lambda: metrics.disjoint_ensembles(X * np.nan, 2), "`outputs`", "finite", "nan"),
+    ("ensembles of nothing", lambda: metrics.disjoint_ensembles(None, 2), "`outputs`", "numbers", "None"),
+    ("metric of None", lambda: metrics.bootstrap_ensembles(KEY, np.ones((2, 2, 2, 2)), None), "`metric`", "None"),
+    (
+        "distances beyond float32",
+        lambda: metrics.orbit_mse(1e30 * FAR, groups.TrivialAction(C4)),
+        "`outputs`",
+        "finite",
+    ),
+    ("radius to None", lambda: metrics.so3_covering_radius(np.eye(3)[None], tol=None), "`tol`", "positive", "None"),
+    ("power law at None", lambda: metrics.bent_power_law(SIZES, 1 / SIZES, COV, None), "`level`", "0 and 1", "None"),
+    ("bend by a text", lambda: metrics.bend_p_value(SIZES, 1 / SIZES, COV, 9, "0"), "`seed`", "integer", "'0'"),
+    ("power law at -1", lambda: metrics.bent_power_law(SIZES, 1 / SIZES, COV)([-1.0]), "`sizes`", "positive", "-1"),
+    ("rotated by no function", lambda: metrics.random_rotation_fraction(KEY, abs, None, X), "`rotate`", "None"),
+    ("predicted by nothing", lambda: metrics.random_rotation_fraction(KEY, None, abs, X), "`predict`", "None"),
+    ("constant of no network", lambda: constant(net=None), "`net`", "Sequential", "None"),
+    ("constant by a seed", lambda: constant(key=0), "`key`", "random key", "0"),
+    ("tolerance of integers", lambda: eq.testing.tolerance("int32"), "`dtype`", "floating", "'int32'"),
+    ("tolerance of None", lambda: eq.testing.tolerance(None), "`dtype`", "floating", "None"),
+    ("tolerance of -1 operations", lambda: eq.testing.tolerance("float32", -1), "`operations`", ">= 0", "-1"),
+    ("relative error of nothing", lambda: eq.testing.relative_error(None, None), "`actual`", "numbers", "None"),
+    ("below None", lambda: eq.testing.assert_below(1.0, None), "`bound`", "one number", "None"),
+    ("draws of NaN", lambda: eq.testing.monte_carlo_z([1.0, np.nan], 0.0), "`samples`", "finite", "nan"),
+    ("draws of an expected NaN", lambda: eq.testing.monte_carlo_z([1.0, 2.0], np.nan), "`expected`", "finite", "nan"),
+    (
+        "equivariant under nothing",
+        lambda: eq.testing.assert_equivariant(abs, X, None, groups.TrivialAction(C4)),
+        "`action_in`",
+        "None",
+    ),
+    ("ensembles of 3e38", lambda: metrics.disjoint_ensembles(3e38 * EYE[:2] ** 0, 2), "`outputs`", "finite in float32"),
+    ("interval of 3e38", lambda: metrics.bootstrap_interval(KEY, 3e38 * EYE**0), "`values`", "finite in float32"),
 ]
 
 DATA = [
@@ -342,6 +469,19 @@ DATA = [
     ),
     ("spins without channels", lambda: data.local_energies(np.ones((4, 4))), "`spins`", "side, side, 1", "(4, 4)"),
     ("stains of floats", lambda: data.stain_amounts(IMAGES / 255), "`images`", "uint8", "float64"),
+    ("images in a list", lambda: images(train_images=[[0]]), "`train_images`", "uint8", "list"),
+    ("labels in a list", lambda: images(test_labels=[0, 1]), "`test_labels`", "int32", "list"),
+    ("classes of None", lambda: images(class_names=None), "`class_names`", "tuple", "None"),
+    ("molecules of None", lambda: data.Molecules(None, None, None, None), "`charges`", "array", "NoneType"),
+    ("pictures of nowhere", lambda: data.ImageFolder(None), "`root`", "path of a folder", "None"),
+    ("patches of nothing", lambda: data.stained_patches(None), "`image`", "uint8", "NoneType"),
+    ("cross product turned by NaN", lambda: data.cross_product_matrices(np.full((1, 3, 3), np.nan)), "`rotations`"),
+    (
+        "fields of waves of text",
+        lambda: data.smooth_random_fields(KEY, 1, (4, 4, 1), 1.0, [3.0]),
+        "`wavelength`",
+        "[3.0]",
+    ),
 ]
 
 RESULTS = [
@@ -359,6 +499,11 @@ RESULTS = [
     ("table without rows", lambda: results.comparison([], "some_chapter"), "`rows`", "at least one"),
     ("rows of no kind", lambda: results.comparison(["a row"], "some_chapter"), "`rows`", "Row", "a row"),
     ("paper of nobody", lambda: results.paper_values("no_such_chapter"), "no_such_chapter", "not found"),
+    ("rows in a row", lambda: results.comparison(results.Row("a", None), "some_chapter"), "`rows`", "list", "Row"),
+    ("entry of a number", lambda: paper_value(1.0).quantity(0), "`index`", "None", "0"),
+    ("entry beyond a curve", lambda: paper_value([1.0, 2.0]).quantity(2), "`index`", "0 .. 1", "2"),
+    ("a curve for a number", lambda: paper_value([1.0, 2.0]).quantity(), "`index`", "None"),
+    ("interval of a number, read", lambda: results.Quantity.from_json({"interval": 3}), "`interval`", "lower", "3"),
 ]
 
 PLOTTING = [
@@ -366,6 +511,8 @@ PLOTTING = [
     ("slider of text", lambda: eq.plotting.slider(["a", "b"], ["1", "2"], title="t"), "`figures`", "matplotlib", "'a'"),
     ("slider without labels", lambda: eq.plotting.slider(["a", "b"], ["1"], title="t"), "`labels`", "2", "1"),
     ("picture of text", lambda: eq.plotting.to_svg("a figure"), "`figure`", "matplotlib", "'a figure'"),
+    ("slider of None", lambda: eq.plotting.slider(None, ["1"], title="t"), "`figures`", "list", "None"),
+    ("slider with one label", lambda: eq.plotting.slider([], None, title="t"), "`labels`", "list", "None"),
 ]
 
 CATALOGUE = [*LAYERS, *GRAMS, *NETWORKS, *GROUPS, *DYNAMICS, *ENSEMBLES, *METRICS, *DATA, *RESULTS, *PLOTTING]

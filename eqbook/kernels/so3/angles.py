@@ -3,13 +3,21 @@ r"""Rotations as matrices and as Euler angles, $R = R_z(\alpha) R_y(\beta) R_z(\
 import numpy as np
 from jaxtyping import Float
 
+from eqbook._checks import check_finite
+
 
 def angles_to_matrix(angles: Float[np.ndarray, "... 3"]) -> Float[np.ndarray, "... 3 3"]:
     r"""$R = R_z(\alpha) R_y(\beta) R_z(\gamma)$.
 
     Args:
         angles: $(\alpha, \beta, \gamma)$ in radians, `[..., 3]`.
+
+    Raises:
+        ValueError: if the last axis is another one, or an angle is not finite.
     """
+    check_finite("angles", angles)
+    if np.shape(angles)[-1:] != (3,):
+        raise ValueError(f"`angles`: expected [..., 3], got shape {np.shape(angles)}.")
     cos, sin = np.moveaxis(np.cos(angles), -1, 0), np.moveaxis(np.sin(angles), -1, 0)
     zero, one = np.zeros_like(cos[0]), np.ones_like(cos[0])
 
@@ -28,7 +36,13 @@ def matrix_to_angles(rotation: Float[np.ndarray, "... 3 3"]) -> Float[np.ndarray
 
     Args:
         rotation: orthogonal matrices of determinant 1, `[..., 3, 3]`.
+
+    Raises:
+        ValueError: if the last axes are others, or a number is not finite.
     """
+    check_finite("rotation", rotation)
+    if np.shape(rotation)[-2:] != (3, 3):
+        raise ValueError(f"`rotation`: expected matrices [..., 3, 3], got shape {np.shape(rotation)}.")
     R = np.asarray(rotation, np.float64)
     sin_beta = np.hypot(R[..., 0, 2], R[..., 1, 2])
     beta = np.arctan2(sin_beta, R[..., 2, 2])

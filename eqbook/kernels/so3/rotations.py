@@ -39,6 +39,7 @@ def default_quadrature(bandwidth: int, signed: bool = False) -> int:
         bandwidth: L.
         signed: whether a nonlinearity other than relu follows.
     """
+    bandwidth = check_int("bandwidth", bandwidth, 1)
     return bandwidth + 10 if signed else max(10, bandwidth + 4)
 
 
@@ -48,7 +49,7 @@ def quadrature_size(quadrature: int | None, bandwidth: int, signed: bool = False
     Raises:
         ValueError: if it is smaller than the bandwidth.
     """
-    size = default_quadrature(bandwidth, signed) if quadrature is None else quadrature
+    size = default_quadrature(bandwidth, signed) if quadrature is None else check_int("quadrature", quadrature, 1)
     if size < bandwidth:
         raise ValueError(f"`quadrature`: expected at least the bandwidth of the signals, {bandwidth}, got {size}.")
     return size

@@ -91,9 +91,9 @@ def kept_bandwidth(bandwidth: int | None, full: int) -> int:
     """The bandwidth asked for, that of the signal if `None`.
 
     Raises:
-        ValueError: if it is larger than that of the signal.
+        ValueError: if it is larger than that of the signal, or not a positive integer.
     """
-    if bandwidth is not None and bandwidth > full:
+    if bandwidth is not None and check_int("bandwidth", bandwidth, 1) > full:
         raise ValueError(
             f"`bandwidth`: expected at most {full}, the bandwidth of signals on {2 * full} by {2 * full - 1} points, "
             f"got {bandwidth}; a grid holds no higher degrees."
@@ -110,7 +110,7 @@ def sphere_signal(coefficients: Float[Array, "n coefficients channels"]) -> Floa
     Raises:
         ValueError: if the number of coefficients is not a square.
     """
-    coefficients = as_float(coefficients)
+    coefficients = as_float(coefficients, "coefficients")
     bandwidth = _coefficient_bandwidth(coefficients)
     table = jnp.asarray(_harmonics(bandwidth), coefficients.dtype)
     flat = jnp.einsum("gk,nkc->ngc", table, coefficients, precision=jax.lax.Precision.HIGHEST)
@@ -129,7 +129,9 @@ def rotate_coefficients(
     Raises:
         ValueError: if the number of coefficients is not a square.
     """
-    coefficients = as_float(coefficients)
+    coefficients = as_float(coefficients, "coefficients")
+    if np.shape(angles) != (3,):
+        raise ValueError(f"`angles`: expected three angles, got shape {np.shape(angles)}.")
     angles = np.asarray(angles, np.float64)[None]
 
     def rotated(degree: int) -> Array:

@@ -16,17 +16,18 @@ import functools
 import numpy as np
 from jaxtyping import Float
 
-from eqbook._checks import check_int
+from eqbook._checks import check_finite, check_int
 
 
 def feature_count(bandwidth: int) -> int:
     r"""Number of matrix elements $D^l_{mn}$ with $l < L$: $\sum_l (2l+1)^2 = L (4 L^2 - 1) / 3$."""
+    bandwidth = check_int("bandwidth", bandwidth, 0)
     return bandwidth * (4 * bandwidth**2 - 1) // 3
 
 
 def feature_bandwidth(count: int) -> int | None:
     """The bandwidth with this number of matrix elements, `None` if there is none."""
-    bandwidth = round((0.75 * count) ** (1 / 3))
+    bandwidth = round((0.75 * check_int("count", count, 0)) ** (1 / 3))
     return bandwidth if feature_count(bandwidth) == count else None
 
 
@@ -60,9 +61,13 @@ def wigner_matrix(degree: int, angles: Float[np.ndarray, "points 3"]) -> Float[n
         Orthogonal matrices, `[points, 2l+1, 2l+1]`, rows and columns from $m = -l$ to $l$.
 
     Raises:
+        ValueError: if `degree` is negative, or the angles are not finite or not three for each point.
         ImportError: if e3nn-jax is not installed.
     """
     degree = check_int("degree", degree, 0)
+    check_finite("angles", angles)
+    if np.ndim(angles) != 2 or np.shape(angles)[1] != 3:
+        raise ValueError(f"`angles`: expected [points, 3], got shape {np.shape(angles)}.")
     alpha, beta, gamma = np.asarray(angles, np.float64).T
     return _turns(degree, 1, alpha) @ _turns(degree, 0, beta) @ _turns(degree, 1, gamma)
 
@@ -105,6 +110,10 @@ def spherical_harmonics(
         ImportError: if e3nn-jax is not installed.
     """
     check_int("bandwidth", bandwidth, 1)
+    for name, values in (("theta", theta), ("phi", phi)):
+        check_finite(name, values)
+        if np.ndim(values) != 1 or len(values) != len(theta):
+            raise ValueError(f"`{name}`: expected one angle for each point, [points], got shape {np.shape(values)}.")
     angles = np.stack([phi, theta, np.zeros_like(phi)], -1)
     columns = [
         np.sqrt((2 * degree + 1) / (4 * np.pi)) * wigner_matrix(degree, angles)[:, :, degree]
