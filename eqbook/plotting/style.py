@@ -25,8 +25,15 @@ _INK_SETTINGS = (
 
 
 def use_style() -> None:
-    """Set the style of all figures that follow, and how a notebook shows them."""
-    import matplotlib as mpl
+    """Set the style of all figures that follow, and how a notebook shows them.
+
+    Raises:
+        ImportError: if matplotlib is not installed.
+    """
+    try:
+        import matplotlib as mpl  # here, not above: an optional dependency, and slow to load
+    except ImportError as error:
+        raise ImportError("figures need matplotlib; install it, or eqbook with the extra `plot`.") from error
 
     mpl.rcParams.update(
         {

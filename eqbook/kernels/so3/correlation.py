@@ -49,7 +49,15 @@ def correlation_features(
 
 @functools.cache
 def self_table(bandwidth: int, size: int) -> Float[np.ndarray, "features points1"]:
-    """Wigner matrices at `identity_points`, and in one more column at the identity itself."""
+    """Wigner matrices at `identity_points`, and in one more column at the identity itself.
+
+    Args:
+        bandwidth: of the signals.
+        size: of the rule.
+
+    Returns:
+        Table `[features, points + 1]`, as of `wigner_table`.
+    """
     return np.concatenate([identity_rule(bandwidth, size)[0], wigner_table(bandwidth, np.zeros((1, 3)))], -1)
 
 

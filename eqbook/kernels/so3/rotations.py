@@ -46,6 +46,11 @@ def default_quadrature(bandwidth: int, signed: bool = False) -> int:
 def quadrature_size(quadrature: int | None, bandwidth: int, signed: bool = False) -> int:
     """The size asked for, the default if `None`.
 
+    Args:
+        quadrature: size asked for, or `None`.
+        bandwidth: of the signals.
+        signed: as for `default_quadrature`.
+
     Raises:
         ValueError: if it is smaller than the bandwidth.
     """
@@ -129,6 +134,14 @@ def rotation_rule(bandwidth: int, size: int) -> Rule:
 
 @functools.cache
 def identity_rule(bandwidth: int, size: int) -> Rule:
-    """Wigner matrices at `identity_points`, and the weights, shaped as those of `rotation_rule`."""
+    """Wigner matrices at `identity_points`, and the weights, shaped as those of `rotation_rule`.
+
+    Args:
+        bandwidth: of the signals.
+        size: of the rule.
+
+    Returns:
+        Table `[features, points]`, as of `wigner_table`, and weights `[points]`.
+    """
     angles, weights = identity_points(size)
     return wigner_table(bandwidth, angles), weights

@@ -31,7 +31,17 @@ def grid_bandwidth(rows: int, columns: int) -> int:
 
 @functools.cache
 def sphere_grid(bandwidth: int) -> tuple[np.ndarray, np.ndarray]:
-    r"""Angles $(\theta, \phi)$ of the grid points, colatitude-major, each `[2L (2L-1)]`, in radians."""
+    r"""Angles of the grid points, $\theta_t = (2t+1)\pi/(4L)$ and $\phi_p = 2\pi p/(2L-1)$, colatitude-major.
+
+    Args:
+        bandwidth: $L$.
+
+    Returns:
+        $\theta$ and $\phi$, each `[2L (2L-1)]`, in radians.
+
+    Raises:
+        ValueError: if `bandwidth` is no positive integer.
+    """
     check_int("bandwidth", bandwidth, 1)
     theta = (2 * np.arange(2 * bandwidth) + 1) * np.pi / (4 * bandwidth)
     phi = 2 * np.pi * np.arange(2 * bandwidth - 1) / (2 * bandwidth - 1)
@@ -44,6 +54,15 @@ def sphere_weights(bandwidth: int) -> np.ndarray:
 
     $w = \frac{2\pi}{2L-1} \frac{2}{L} \sin\theta \sum_{k<L} \frac{\sin((2k+1)\theta)}{2k+1}$; the weights add up to
     $4\pi$.
+
+    Args:
+        bandwidth: $L$.
+
+    Returns:
+        $w$, `[2L (2L-1)]`, in the order of `sphere_grid`.
+
+    Raises:
+        ValueError: if `bandwidth` is no positive integer.
 
     References:
         Driscoll, Healy, "Computing Fourier Transforms and Convolutions on the 2-Sphere", 1994,
@@ -89,6 +108,10 @@ def sphere_coefficients(
 
 def kept_bandwidth(bandwidth: int | None, full: int) -> int:
     """The bandwidth asked for, that of the signal if `None`.
+
+    Args:
+        bandwidth: asked for, or `None`.
+        full: that of the signal.
 
     Raises:
         ValueError: if it is larger than that of the signal, or not a positive integer.

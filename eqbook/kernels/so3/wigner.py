@@ -20,13 +20,27 @@ from eqbook._checks import check_finite, check_int
 
 
 def feature_count(bandwidth: int) -> int:
-    r"""Number of matrix elements $D^l_{mn}$ with $l < L$: $\sum_l (2l+1)^2 = L (4 L^2 - 1) / 3$."""
+    r"""Number of matrix elements $D^l_{mn}$ with $l < L$: $\sum_l (2l+1)^2 = L (4 L^2 - 1) / 3$.
+
+    Args:
+        bandwidth: $L$.
+
+    Raises:
+        ValueError: if it is no integer, or negative.
+    """
     bandwidth = check_int("bandwidth", bandwidth, 0)
     return bandwidth * (4 * bandwidth**2 - 1) // 3
 
 
 def feature_bandwidth(count: int) -> int | None:
-    """The bandwidth with this number of matrix elements, `None` if there is none."""
+    """The bandwidth with this number of matrix elements, `None` if there is none.
+
+    Args:
+        count: as `feature_count` returns it.
+
+    Raises:
+        ValueError: if it is no integer, or negative.
+    """
     bandwidth = round((0.75 * check_int("count", count, 0)) ** (1 / 3))
     return bandwidth if feature_count(bandwidth) == count else None
 
@@ -38,7 +52,7 @@ def _generators(degree: int) -> np.ndarray:
         import e3nn_jax  # here, not above: an optional dependency, and slow to load
     except ImportError as error:
         raise ImportError(
-            "layers on the sphere need e3nn-jax for their Wigner matrices; install it with `pip install eqbook[so3]`."
+            "layers on the sphere need e3nn-jax for their Wigner matrices; install it, or eqbook with the extra `so3`."
         ) from error
     return np.asarray(e3nn_jax.generators(degree), np.float64)
 
@@ -83,6 +97,7 @@ def wigner_table(bandwidth: int, angles: Float[np.ndarray, "points 3"]) -> Float
         Table `[features, points]`; the features run over $l$, then $m$, then $n$, $L(4L^2-1)/3$ of them.
 
     Raises:
+        ValueError: if an argument is no such number, or angles have another shape or are not finite.
         ImportError: if e3nn-jax is not installed.
     """
     check_int("bandwidth", bandwidth, 1)
@@ -107,6 +122,7 @@ def spherical_harmonics(
         `[points, L^2]`; the coefficients run over $l$, then $m = -l, \dots, l$: index $l^2 + l + m$.
 
     Raises:
+        ValueError: if an argument is no such number, or angles have another shape or are not finite.
         ImportError: if e3nn-jax is not installed.
     """
     check_int("bandwidth", bandwidth, 1)
