@@ -18,7 +18,7 @@ Layout = Literal[
 @partial(
     jax.tree_util.register_dataclass,
     data_fields=["nngp", "ntk", "self1", "self2"],
-    meta_fields=["layout", "is_gaussian", "group", "quadrature", "coincident", "signed", "mixed"],
+    meta_fields=["layout", "is_gaussian", "group", "quadrature", "coincident", "signed", "mixed", "wide"],
 )
 @dataclass(frozen=True)
 class PairKernel:
@@ -50,6 +50,7 @@ class PairKernel:
         mixed: whether features are those of different pixels, each with its own law, so that the arrays are means over
             them, and a nonlinearity's dual of a mean is not the mean of its duals. True behind `Flatten`, until the
             next layer with weights.
+        wide: whether channels are those of a layer with weights, whose number goes to infinity; false for the input.
     """
 
     nngp: Float[Array, "..."]
@@ -63,6 +64,7 @@ class PairKernel:
     coincident: bool = field(default=False)
     signed: bool = field(default=False)
     mixed: bool = field(default=False)
+    wide: bool = field(default=False)
 
     @property
     def domain(self) -> Domain:

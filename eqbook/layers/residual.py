@@ -9,7 +9,8 @@ class Residual(Layer):
 
     Args:
         *layers: the layers of the branch, with weights behind the last nonlinearity: without, the branch and its input
-            are correlated, and kernels do not add. The output has the shape of the input.
+            are correlated, and kernels do not add. The output has the shape of the input. Kernels need a layer
+            with weights before it, too, since its channels must become many.
 
     Raises:
         ValueError: if there is no layer, or an argument is not a layer.

@@ -147,6 +147,16 @@ BAD = {
         "layer 0: Conv.*: expected a circular border no wider than the image",
     ),
     "pixels left": (eq.Sequential(eq.Conv(2, (3, 3))), X, "output still has pixels; end it with Flatten"),
+    "branch on the input": (
+        eq.Sequential(eq.Residual(eq.Conv(1, (1, 1))), *END),
+        X,
+        r"layer 0: Residual.*: expected a layer with weights before it, got the network's input",
+    ),
+    "branch on means of the input": (
+        eq.Sequential(eq.GlobalAvgPool(), eq.Residual(eq.Dense(1)), eq.Dense(1)),
+        X,
+        r"layer 1: Residual.*: expected a layer with weights before it",
+    ),
     "branch without weights": (
         eq.Sequential(eq.Conv(2, (1, 1)), eq.Residual(eq.Relu()), *END),
         X,

@@ -29,6 +29,6 @@ def finish(
         return pair
     nngp, ntk = pair
     one, two = (jnp.zeros((), nngp.dtype),) * 2 if variances is None else variances
-    k = PairKernel(nngp, jnp.zeros_like(nngp) if ntk is None else ntk, one, two, "vector", is_gaussian=True)
+    k = PairKernel(nngp, jnp.zeros_like(nngp) if ntk is None else ntk, one, two, "vector", is_gaussian=True, wide=True)
     k = kernel_map(Sequential(*head), k)
     return k.nngp, k.ntk

@@ -25,6 +25,11 @@ def ends_with_weights(branch: Sequential) -> bool:
 def _(layer: Residual, k: PairKernel) -> PairKernel:
     """The branch ends with fresh weights, so its output is uncorrelated with its input: the kernels add."""
     output_domain(layer, k.domain)
+    if not k.wide:
+        raise ValueError(
+            f"{layer}: expected a layer with weights before it, got the network's input; the branch has as many channels "
+            "as the input, which do not become many, and the sum has no limit. Put a Dense or Conv in front."
+        )
     branch = kernel_map(layer.branch, k)
     if not ends_with_weights(layer.branch):
         raise ValueError(f"{layer}: expected a branch whose last layer has weights, got {layer.branch.layers[-1]}.")

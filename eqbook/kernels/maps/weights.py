@@ -37,6 +37,7 @@ def weight_map(layer: Layer, k: PairKernel, gather: Callable[[Array], Array], **
         self2=affine(k.self2),
         is_gaussian=True,
         mixed=False,
+        wide=True,
         **fields,
     )
 

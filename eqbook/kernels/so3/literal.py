@@ -102,5 +102,5 @@ def literal_kernel(
     for layer in middle:
         k = advance(layer, k, places)
     weights = jnp.asarray(places.weights, nngp.dtype)
-    pooled = PairKernel(*(weights @ covariance @ weights for covariance in k), is_gaussian=True)
+    pooled = PairKernel(*(weights @ covariance @ weights for covariance in k), is_gaussian=True, wide=True)
     return kernel_map(Sequential(*head), pooled) if head else pooled
