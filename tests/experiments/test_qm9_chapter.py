@@ -12,6 +12,7 @@ CUT = dict(
     compare_at=8,
     small_at=4,
     moved=2,
+    rules_at=16,
     quadrature=3,
     element_quadrature=3,
     dense_up_to=8,
