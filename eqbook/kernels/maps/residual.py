@@ -27,8 +27,8 @@ def _(layer: Residual, k: PairKernel) -> PairKernel:
     output_domain(layer, k.domain)
     if not k.wide:
         raise ValueError(
-            f"{layer}: expected a layer with weights before it, got the network's input; the branch has as many channels "
-            "as the input, which do not become many, and the sum has no limit. Put a Dense or Conv in front."
+            f"{layer}: expected a layer with weights before it, got the network's input; the branch has as many "
+            "channels as the input, which do not become many, and the sum has no limit. Put a Dense or Conv in front."
         )
     branch = kernel_map(layer.branch, k)
     if not ends_with_weights(layer.branch):
