@@ -223,7 +223,7 @@ def reduced(net, x1, x2, places):
 
     nngp = at(start.nngp, table)
     own = (at(start.self1, both), at(start.self2, both))
-    k = PairKernel(nngp, nngp, *own, layout="rotations", is_gaussian=True, quadrature=1)
+    k = PairKernel(nngp, nngp, *own, layout="rotations", is_gaussian=True, quadrature=1, wide=True)
     k = kernel_map(eq.Sequential(*middle), k) if middle else k
     arrays = (k.nngp, k.ntk, k.self1[:-1], k.self2[:-1])
     return kernel_map(eq.Sequential(*head), PairKernel(*(a @ places.weights for a in arrays)))
@@ -444,7 +444,7 @@ def test_the_missing_extra_is_named(monkeypatch):
 
     monkeypatch.setitem(sys.modules, "e3nn_jax", None)
     wigner._generators.cache_clear()
-    with pytest.raises(ImportError, match=r"pip install eqbook\[so3\]"):
+    with pytest.raises(ImportError, match="eqbook with the extra `so3`"):
         so3.wigner_matrix(1, ANGLES)
 
 
