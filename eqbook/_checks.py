@@ -21,18 +21,13 @@ def check_rectangular(name: str, value: Any) -> None:
             raise ValueError(f"`{name}`: expected an array, got lists that differ in length; pad them.") from None
 
 
-def check_numeric(name: str, value: Any, finite: bool = False) -> None:
-    """Raise unless JAX can make an array of numbers, of any kind, of a value.
-
-    Args:
-        name: of the argument.
-        value: what was given.
-        finite: whether to look at the entries as well. Otherwise nothing but the type of an array is looked at.
+def check_numeric(name: str, value: Any) -> None:
+    """Raise unless JAX can make an array of numbers, of any kind, of a value. Its entries are not looked at.
 
     Raises:
         ValueError: naming the argument.
     """
-    if isinstance(value, jax.core.Tracer) or (isinstance(value, jax.Array) and not finite):
+    if isinstance(value, jax.Array):
         return
     check_rectangular(name, value)
     try:
@@ -42,22 +37,25 @@ def check_numeric(name: str, value: Any, finite: bool = False) -> None:
     if not (jnp.issubdtype(array.dtype, jnp.number) or array.dtype == bool):
         got = f"dtype {array.dtype}" if array.ndim else repr(value)
         raise ValueError(f"`{name}`: expected an array of numbers, got {got}.")
-    if finite and not np.isfinite(array).all():
-        raise ValueError(f"`{name}`: expected finite numbers, got {array[~np.isfinite(array)][0]}; clean the entries.")
 
 
-def check_finite(name: str, value: Any) -> None:
+def check_finite(name: str, value: Any, real: bool = True) -> None:
     """Raise if an array holds NaN or infinity. Abstract values (inside `jit`) pass: they cannot be looked at.
 
+    Args:
+        name: of the argument.
+        value: what was given.
+        real: whether complex numbers and truth values are refused, too.
+
     Raises:
-        ValueError: naming the argument and the first bad index, or its dtype if that is not one of real numbers.
+        ValueError: naming the argument and the first bad index, or its dtype if that is not one of such numbers.
     """
     if isinstance(value, jax.core.Tracer):
         return
-    check_rectangular(name, value)
+    check_rectangular(name, value) if real else check_numeric(name, value)
     array = np.asarray(value)
     # jnp, not np: bfloat16 is no number to NumPy.
-    if not (jnp.issubdtype(array.dtype, jnp.floating) or jnp.issubdtype(array.dtype, jnp.integer)):
+    if real and not (jnp.issubdtype(array.dtype, jnp.floating) or jnp.issubdtype(array.dtype, jnp.integer)):
         raise ValueError(f"`{name}`: expected an array of real numbers, got dtype {array.dtype}; convert it first.")
     bad = ~np.isfinite(array)
     if bad.any():

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from eqbook._checks import as_number, check_function, check_number, check_numeric
+from eqbook._checks import as_number, check_finite, check_function, check_number, check_numeric
 from eqbook.groups import Action
 from eqbook.groups.actions import check_action
 
@@ -87,8 +87,8 @@ def monte_carlo_z(samples: Float[Array, "draws ..."], expected: Float[Array, "..
     Raises:
         ValueError: if there are fewer than two draws, one is not finite, or `expected` has another shape.
     """
-    check_numeric("samples", samples, finite=True)
-    check_numeric("expected", expected, finite=True)
+    check_finite("samples", samples, real=False)
+    check_finite("expected", expected, real=False)
     samples = np.asarray(samples, np.float64)
     if samples.ndim == 0 or len(samples) < 2:
         raise ValueError(f"`samples`: expected at least two draws [draws, ...], got shape {samples.shape}.")

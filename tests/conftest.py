@@ -26,6 +26,15 @@ def x64():
     jax.config.update("jax_enable_x64", before)
 
 
+@pytest.fixture
+def quick_to_compile():
+    """Programs are not optimised: nearly all time of a tiny run is compilation."""
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _drop_compiled_programs():
     """Hundreds of small networks are compiled; without this their programs add up to gigabytes."""

@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Complex, Float, Inexact, Int
 
-from eqbook._checks import check_numeric
+from eqbook._checks import check_finite
 from eqbook.groups.finite import FiniteGroup, check_group
 from eqbook.groups.planar import cyclic, dihedral
 
@@ -144,7 +144,7 @@ def multiplicities(group: FiniteGroup, character: Inexact[np.ndarray, " order"])
         ValueError: if `group` is none, or the multiplicities are not integers: no representation has this character.
     """
     check_group("group", group)
-    check_numeric("character", character, finite=True)
+    check_finite("character", character, real=False)
     chi = np.asarray(character)
     if chi.shape != (group.order,):
         raise ValueError(f"`character`: expected one trace per element, [{group.order}], got shape {chi.shape}.")
@@ -167,7 +167,7 @@ def isotypic_projector(irrep: Irrep, representation: Inexact[np.ndarray, "order 
         ValueError: if `irrep` is none, or there is not one finite matrix for each element.
     """
     _check_irrep(irrep)
-    check_numeric("representation", representation, finite=True)
+    check_finite("representation", representation, real=False)
     rho = np.asarray(representation)
     if rho.ndim != 3 or len(rho) != len(irrep.matrices) or rho.shape[1] != rho.shape[2]:
         raise ValueError(
@@ -213,7 +213,7 @@ def fourier_block(irrep: Irrep, k: Inexact[np.ndarray, "order n m"]) -> Inexact[
         ValueError: if `irrep` is none, or `k` has not one finite matrix for each element.
     """
     _check_irrep(irrep)
-    check_numeric("k", k, finite=True)
+    check_finite("k", k, real=False)
     k = np.asarray(k)
     if k.ndim not in (1, 3) or len(k) != len(irrep.matrices):
         raise ValueError(f"`k`: expected [order, n, m] with order = {len(irrep.matrices)}, got shape {k.shape}.")

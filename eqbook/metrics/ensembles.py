@@ -12,7 +12,6 @@ from eqbook._checks import (
     check_function,
     check_int,
     check_key,
-    check_numeric,
     check_range,
     check_rectangular,
 )
@@ -48,7 +47,7 @@ def disjoint_ensembles(outputs: Shaped[Array, "members ..."], size: int) -> Shap
     Raises:
         ValueError: if an output is not finite, or `size` is not between 1 and the number of members.
     """
-    check_numeric("outputs", outputs, finite=True)
+    check_finite("outputs", outputs, real=False)
     outputs = np.asarray(outputs)
     members = outputs.shape[0] if outputs.ndim else 0
     check_int("size", size, 1)

@@ -4,7 +4,7 @@ The quick profile is run by the chapter's own test. What only the paper profile 
 would otherwise be run for the first time on an expensive machine.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +27,6 @@ def code_cells(chapter: str) -> list[Any]:
 def is_settings(cell: Any) -> bool:
     """Whether this is the one visible cell that makes the dictionary `settings`."""
     return "settings" in cell.metadata.get("tags", [])
-
-
-@pytest.fixture
-def quick_to_compile() -> Iterator[None]:
-    """Nearly all time of a tiny run is compilation."""
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
 
 
 @pytest.fixture

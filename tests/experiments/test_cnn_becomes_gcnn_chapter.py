@@ -1,8 +1,5 @@
 """The paper profile of the chapter on augmented CNNs and GCNNs."""
 
-import jax
-import pytest
-
 CUT = dict(
     pool=4,
     fields=6,
@@ -23,16 +20,7 @@ CUT = dict(
 FETCHED = {"fetch_mnist": "mnist", "fetch_nct_crc": "histology"}
 
 
-@pytest.fixture
-def compiled_quickly():
-    """Networks of this size take seconds to compile well, and next to nothing to run."""
-    before = jax.config.read("jax_disable_most_optimizations")
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", before)
-
-
-def test_records_what_it_measured(run_paper_profile, compiled_quickly):
+def test_records_what_it_measured(run_paper_profile, quick_to_compile):
     # An exercise that evaluates what was trained.
     names, recorded = run_paper_profile("cnn_becomes_gcnn", CUT, FETCHED, ("paired(f_both",))
     assert recorded.settings["sizes"] == [1, 2] and recorded.settings["at_once"] is None

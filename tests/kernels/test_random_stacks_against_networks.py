@@ -48,12 +48,8 @@ STACKS = {
 BOUND = NormalDist().inv_cdf(1 - LEVEL / (2 * len(STACKS) * 2 * INPUTS * (INPUTS + 1) / 2))
 
 
-@pytest.fixture(autouse=True)
-def quick_programs(x64):
-    """Each program runs once: most of the time would go into its optimisation."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
+# Each program runs once: most of the time would go into its optimisation.
+pytestmark = pytest.mark.usefixtures("x64", "quick_to_compile")
 
 
 def changed(layer, change):
