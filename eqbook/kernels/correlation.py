@@ -76,25 +76,26 @@ def horner(coefficients: tuple[float, ...], z: Scalar, factor: float = 1.0) -> S
     return total
 
 
-def half_angle(r: Scalar) -> Scalar:
-    r"""$\sin(\theta/2) = \sqrt{(1 - |r|)/2}$ with the sign of $r$; 0 where $|r|$ is 1 to rounding.
+def _snapped(z: Scalar) -> Scalar:
+    r"""$z$, and 0 where the correlation is 1 to rounding.
 
     Rounding leaves the correlation of coinciding inputs a few units off 1, and the root would make $10^{-4}$ of it.
+    A threshold, not a shift: a shift would move every small angle, and patches of photographs have many.
     """
-    eps = float(jnp.finfo(r.dtype).eps)
-    slope = 0.5 / (1 - SNAP * eps / 2)
-    z = jnp.maximum(0.5 - slope * jnp.abs(r), 0)
+    return jnp.where(z <= SNAP / 4 * float(jnp.finfo(z.dtype).eps), 0, z)
+
+
+def half_angle(r: Scalar) -> Scalar:
+    r"""$\sin(\theta/2) = \sqrt{(1 - |r|)/2}$ with the sign of $r$; 0 where $|r|$ is 1 to rounding."""
+    z = _snapped(0.5 - 0.5 * jnp.abs(r))
     # Dividing by the root, not multiplying: a compiler then stores this value once for its two uses, K and K-dot.
     return jnp.copysign(z, r) / jnp.sqrt(jnp.maximum(z, float(jnp.finfo(r.dtype).tiny)))
 
 
 def half_angle_positive(r: Scalar) -> Scalar:
     """`half_angle` for correlations known to be at least 0, as all are behind a relu: cheaper."""
-    eps = float(jnp.finfo(r.dtype).eps)
-    slope = 0.5 / (1 - SNAP * eps / 2)
-    root = jnp.sqrt(jnp.maximum(0.5 - slope * r, 0))
     # The tiny summand changes nothing but keeps a compiler from undoing the root where it is squared again.
-    return root + float(jnp.finfo(r.dtype).tiny)
+    return jnp.sqrt(_snapped(0.5 - 0.5 * r)) + float(jnp.finfo(r.dtype).tiny)
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(1,))

@@ -1,9 +1,9 @@
 """Two builds from nothing, in two folders, differ in the times that they print, and in nothing else."""
 
-import json
-import re
-
+import pytest
 from small_book import SmallBook, cell
+
+from benchmarks.builds import compare, record
 
 CHAPTERS = {
     "first": (
@@ -16,21 +16,10 @@ CHAPTERS = {
     ),
     "second": ("```{code-cell} ipython3\n:tags: [hide-input]\n\nprint(list(range(3)))\n```\n",),
 }
-# The execution table says when a chapter ran and for how long.
-TIMES = re.compile(rb"\d{4}-\d\d-\d\d \d\d:\d\d|<p>\d+\.\d+</p>")
-
-
-def without_times(name, content):
-    """What must be equal: everything but the times, which the search index lists as numbers."""
-    if name != "searchindex.js":
-        return TIMES.sub(b"", content)
-    index = json.loads(content.decode().removeprefix("Search.setIndex(").removesuffix(")"))
-    index["terms"] = {term: places for term, places in index["terms"].items() if not term.isdigit()}
-    return index
 
 
 def test_two_builds_are_equal(tmp_path):
-    pages = []
+    books = []
     for name in ("a", "b"):
         (tmp_path / name).mkdir()
         book = SmallBook.create(tmp_path / name)
@@ -40,10 +29,42 @@ def test_two_builds_are_equal(tmp_path):
         (book.root / "_toc.yml").write_text((book.root / "_toc.yml").read_text() + "  - file: book/status\n")
         status, output = book.build()
         assert status == 0, output
-        html = book.root / "_build" / "html"
-        pages.append({str(p.relative_to(html)): p.read_bytes() for p in html.rglob("*") if p.is_file()})
-    first, second = pages
-    assert first.keys() == second.keys()
-    assert any(TIMES.search(content) for content in first.values()), "no times were found: what are they now?"
-    differing = [name for name in first if without_times(name, first[name]) != without_times(name, second[name])]
-    assert differing == []
+        books.append(book.root / "_build" / "html")
+    found = compare(*books)
+    assert found.other == []
+    # The execution table says when a chapter ran and for how long.
+    assert set(found.numbers) <= {"book/status.html", "searchindex.js"}
+    assert found.equal > 30 and "book/status.html" in found.numbers
+
+
+INDEX = 'Search.setIndex({{"terms":{{"book":0,"{}":0,"{}":1}}}})'
+
+
+@pytest.mark.parametrize(
+    ("name", "one", "two", "expected"),
+    [
+        ("a.html", "<p>in 0.52 s,\n 1,200 a second</p>", "<p>in 12.1 s,\n 9 a second</p>", ["in # s,", "# a second"]),
+        ("a.html", "<p>  3 s</p>", "<p>12 s</p>", ["# s"]),
+        ("a.html", "<p>about 3 s</p>", "<p>about three s</p>", None),
+        ("a.html", "one\ntwo", "one", None),
+        ("a.png", b"\xff\x00", b"\xff\x01", None),
+        ("searchindex.js", INDEX.format("123", "word"), INDEX.format("45", "word"), []),
+        ("searchindex.js", INDEX.format("123", "word"), INDEX.format("123", "other"), None),
+    ],
+)
+def test_what_differs_is_found(tmp_path, name, one, two, expected):
+    for folder, content in (("first", one), ("second", two)):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / name).write_bytes(content.encode() if isinstance(content, str) else content)
+        (tmp_path / folder / "same").write_text("same")
+    found = compare(tmp_path / "first", tmp_path / "second")
+    assert found.equal == 1
+    assert found.numbers == ({} if expected is None else {name: expected})
+    assert found.other == ([name] if expected is None else [])
+    (tmp_path / "second" / "same").unlink()
+    assert "same" in compare(tmp_path / "first", tmp_path / "second").other
+
+
+def test_only_clones_of_one_commit_are_recorded(tmp_path):
+    with pytest.raises(ValueError, match="clones of one commit"):
+        record(tmp_path, tmp_path)
