@@ -30,7 +30,7 @@ def _safe_sqrt_jvp(primals: tuple[Scalar], tangents: tuple[Scalar]) -> tuple[Sca
     return root, jnp.where(root > 0, 0.5 / jnp.where(root > 0, root, 1), 0) * tangents[0]
 
 
-def _gap(a: Scalar, b: Scalar, c: Scalar) -> tuple[Scalar, Scalar]:
+def covariance_gap(a: Scalar, b: Scalar, c: Scalar) -> tuple[Scalar, Scalar]:
     r"""$\sqrt{ab} - c$ and $\sqrt{ab}$; the first is exactly 0 for `a == b == c`, in every rounding mode.
 
     $\sqrt{ab} = \frac12 (a + b - (\sqrt a - \sqrt b)^2)$ turns the difference into a sum of small terms.
@@ -61,7 +61,7 @@ def relu_dual(a: Scalar, b: Scalar, c: Scalar, snap: int = 0) -> tuple[Scalar, S
     References:
         Cho, Saul, "Kernel Methods for Deep Learning", NeurIPS 2009.
     """
-    gap, s = _gap(a, b, c)
+    gap, s = covariance_gap(a, b, c)
     gap = jnp.where(gap <= snap / 2 * jnp.finfo(jnp.result_type(gap)).eps * s, 0, gap)
     near, far = safe_sqrt(gap), safe_sqrt(s + c)  # 2 s sin^2(theta/2) and 2 s cos^2(theta/2), up to the root
     # No branch on near > 0: compiled, `gap` is computed more than once, each time rounded its own way, and two branches
@@ -89,7 +89,7 @@ def erf_dual(a: Scalar, b: Scalar, c: Scalar) -> tuple[Scalar, Scalar]:
     References:
         Williams, "Computing with Infinite Networks", NeurIPS 1996.
     """
-    gap, s = _gap(a, b, c)
+    gap, s = covariance_gap(a, b, c)
     # D = 1 + 2 (a + b) + 4 gap (s + c) >= 1, so its root has a derivative everywhere; factored, it does not overflow.
     first = 1 + 2 * (a + b)
     root = jnp.sqrt(first) * jnp.sqrt(1 + 4 * gap * ((s + c) / first))

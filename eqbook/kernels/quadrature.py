@@ -1,7 +1,15 @@
-"""Dual of any nonlinearity, by Gauss-Hermite quadrature."""
+r"""Dual of any nonlinearity, by quadrature in polar coordinates.
 
+$u = \sqrt a\, \rho \cos\psi$ and $v = \sqrt b\, \rho \cos(\psi - \theta)$, with $\rho$ of density
+$\rho e^{-\rho^2/2}$ and $\psi$ uniform, have variances $a$, $b$ and correlation $\cos\theta$. The signs of $u$ and $v$
+change at four angles. In the sectors between them the integrand is smooth, also for a nonlinearity with a kink at 0
+such as a leaky relu, and Gauss-Legendre rules converge exponentially. For tanh at a standard deviation of 2, 48 nodes
+leave an error of $10^{-8}$; as many nodes of Gauss-Hermite in each of two Cartesian coordinates leave $10^{-2}$.
+"""
+
+import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -9,35 +17,39 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from eqbook._checks import check_function, check_int
-from eqbook.kernels.duals import safe_sqrt
+from eqbook.kernels.duals import SNAP, covariance_gap, safe_sqrt
 from eqbook.layers.activation import MOST_NODES
 
 Scalar = Float[Array, "*batch"]
+Sums = tuple[Scalar, Scalar]
+
+REACH = 9.5  # of the radii, in standard deviations: the density is e^-45 there
 
 
 @cache
-def gauss_hermite(nodes: int) -> tuple[np.ndarray, np.ndarray]:
-    r"""Nodes $z_i$ and weights $w_i$ with $E[f(z)] \approx \sum_i w_i f(z_i)$ for $z \sim N(0, 1)$, in float64.
+def polar_rule(nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    r"""Gauss-Legendre rules, in float64: radii and their weights, places in a sector and theirs; weights sum to 1.
+
+    $E[f(\rho)] \approx \sum_i w_i f(\rho_i)$ for $\rho$ of density $\rho e^{-\rho^2/2}$, cut off at what the nodes can
+    resolve; $\int_0^1 f \approx \sum_j v_j f(t_j)$ with half as many nodes.
 
     Raises:
         ValueError: if the number of nodes is not an integer from 1 to 256.
     """
     if check_int("nodes", nodes, 1) > MOST_NODES:
-        raise ValueError(f"`nodes`: expected at most {MOST_NODES}, got {nodes}; weights underflow.")
-    z, w = np.polynomial.hermite_e.hermegauss(nodes)
-    return z, w / w.sum()
+        raise ValueError(f"`nodes`: expected at most {MOST_NODES}, got {nodes}; more only take longer.")
+    (x, w), (t, v) = (np.polynomial.legendre.leggauss(count) for count in (nodes, max(1, nodes // 2)))
+    radii = min(REACH, 1.5 * math.sqrt(nodes)) * (1 + x) / 2
+    density = w * radii * np.exp(-(radii**2) / 2)
+    return radii, density / density.sum(), (1 + t) / 2, v / 2
 
 
-def quadrature_dual(function: Callable, nodes: int, a: Scalar, b: Scalar, c: Scalar) -> tuple[Scalar, Scalar]:
+def quadrature_dual(function: Callable, nodes: int, a: Scalar, b: Scalar, c: Scalar) -> Sums:
     r"""Dual of $\sigma$: $E[\sigma(u)\sigma(v)]$ and $E[\sigma'(u)\sigma'(v)]$ for variances $a, b$ and covariance $c$.
-
-    With independent $z_1, z_2 \sim N(0, 1)$, correlation $r = c / \sqrt{ab}$: $u = \sqrt a\, (p z_1 + q z_2)$,
-    $v = \sqrt b\, (p z_1 - q z_2)$, where $p^2 = (1 + r)/2$ and $q^2 = (1 - r)/2$. The nodes are symmetric
-    under $z_2 \mapsto -z_2$, so the kernel is symmetric in $u$ and $v$.
 
     Args:
         function: $\sigma$.
-        nodes: nodes in each dimension; the sum has their square as many terms.
+        nodes: radii; there are half as many angles in each of the four sectors, and `2 * nodes**2` terms.
         a: variance of u.
         b: variance of v.
         c: covariance of u and v.
@@ -49,27 +61,76 @@ def quadrature_dual(function: Callable, nodes: int, a: Scalar, b: Scalar, c: Sca
         ValueError: if `function` is none, or `nodes` is not an integer from 1 to 256.
     """
     check_function("function", function, "jnp.tanh")
+    polar_rule(nodes)
     dtype = jnp.result_type(a, b, c)
-    z, w = (jnp.asarray(array, dtype) for array in gauss_hermite(nodes))
-    root_a, root_b = safe_sqrt(a), safe_sqrt(b)
-    scale = root_a * root_b
-    r = jnp.clip(jnp.where(scale > 0, c / jnp.where(scale > 0, scale, 1), 0), -1, 1)
-    p, q = safe_sqrt((1 + r) / 2), safe_sqrt((1 - r) / 2)
+    return _dual(function, nodes, *jnp.broadcast_arrays(*(jnp.asarray(x, dtype) for x in (a, b, c))))
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0, 1))
+def _dual(function: Callable, nodes: int, a: Scalar, b: Scalar, c: Scalar) -> Sums:
+    return _sums(function, nodes, safe_sqrt(a), safe_sqrt(b), _angle(a, b, c))
+
+
+@_dual.defjvp
+def _(function: Callable, nodes: int, primals: tuple, tangents: tuple) -> tuple[Sums, Sums]:
+    a, b, c = primals
+    angle = _angle(*primals)
+    (root_a, change_a), (root_b, change_b) = (
+        jax.jvp(safe_sqrt, (x,), (change,)) for x, change in zip(primals[:2], tangents[:2], strict=True)
+    )
+    inverse_a, inverse_b = (jnp.where(root > 0, 1 / jnp.where(root > 0, root, 1), 0) for root in (root_a, root_b))
+    # At a fixed angle by the sums, along the covariance by a theorem of Price: there K has the slope K-dot.
+    along = tangents[2] - c * (change_a * inverse_a + change_b * inverse_b)
+    sums, (nngp, derivative) = jax.jvp(
+        lambda one, two: _sums(function, nodes, one, two, angle), (root_a, root_b), (change_a, change_b)
+    )
+    # K-dot may have a kink where the inputs coincide or are opposite; its slope there is taken as 0.
+    sine = jnp.sin(angle)
+    inside = sine**2 > SNAP * float(jnp.finfo(angle.dtype).eps)
+    turn = jnp.where(inside, -along * inverse_a * inverse_b / jnp.where(inside, sine, 1), 0)
+    _, (_, turned) = jax.jvp(lambda theta: _sums(function, nodes, root_a, root_b, theta), (angle,), (turn,))
+    return sums, (nngp + sums[1] * along, derivative + turned)
+
+
+def _angle(a: Scalar, b: Scalar, c: Scalar) -> Scalar:
+    r"""$\theta$ with all digits where it is small, and 0 where inputs coincide to rounding."""
+    gap, scale = covariance_gap(a, b, c)
+    gap = jnp.where(gap <= SNAP / 2 * jnp.finfo(gap.dtype).eps * scale, 0, gap)
+    angle = 2 * jnp.arctan2(safe_sqrt(gap), safe_sqrt(scale + c))
+    return jnp.where(scale > 0, angle, math.pi / 2)  # a constant input is orthogonal to everything, itself included
+
+
+def _sums(function: Callable, nodes: int, root_a: Scalar, root_b: Scalar, angle: Scalar) -> Sums:
+    """The sums over radii and angles, one term after the other."""
+    dtype = angle.dtype
+    radii, density, places, shares = (jnp.asarray(array, dtype) for array in polar_rule(nodes))
 
     def values(u: Scalar) -> Scalar:
         return jnp.asarray(function(u), dtype)  # a function with NumPy constants may widen it
 
     derivative = elementwise_derivative(values)
 
-    def add(total: tuple[Array, Array], node: tuple[Array, Array, Array]) -> tuple[tuple[Array, Array], None]:
-        z1, z2, weight = node
-        u, v = root_a * (p * z1 + q * z2), root_b * (p * z1 - q * z2)
-        terms = (values(u) * values(v)).astype(dtype), (derivative(u) * derivative(v)).astype(dtype)
-        return tuple(old + weight * new for old, new in zip(total, terms, strict=True)), None
+    def at_place(total: Sums, place: tuple[Array, Array]) -> tuple[Sums, None]:
+        t, share = place
+        equal, other = (math.pi - angle) * t, angle * t  # in the sectors of equal and of different signs
+        sectors = (
+            (jnp.sin(angle + equal), jnp.sin(equal), (1 - angle / math.pi) * share / 2),
+            (jnp.sin(other), -jnp.sin(angle - other), angle / math.pi * share / 2),
+        )
 
-    zero = jnp.zeros(jnp.broadcast_shapes(jnp.shape(a), jnp.shape(b), jnp.shape(c)), dtype)
-    grid = jnp.repeat(z, nodes), jnp.tile(z, nodes), jnp.outer(w, w).ravel()
-    return jax.lax.scan(add, (zero, zero), grid)[0]
+        def at_radius(total: Sums, radius: tuple[Array, Array]) -> tuple[Sums, None]:
+            rho, weight = radius
+            for one, two, part in sectors:
+                for side in (rho, -rho):
+                    u, v = root_a * (side * one), root_b * (side * two)
+                    terms = values(u) * values(v), derivative(u) * derivative(v)
+                    total = tuple((old + weight * part * new).astype(dtype) for old, new in zip(total, terms))
+            return total, None
+
+        return jax.lax.scan(at_radius, total, (radii, density))[0], None
+
+    zero = jnp.zeros(jnp.broadcast_shapes(root_a.shape, root_b.shape, angle.shape), dtype)
+    return jax.lax.scan(at_place, (zero, zero), (places, shares))[0]
 
 
 def elementwise_derivative(function: Callable) -> Callable:

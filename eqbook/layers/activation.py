@@ -11,7 +11,7 @@ from jaxtyping import Array, Float
 from eqbook._checks import check_int
 from eqbook.layers.layer import Layer
 
-MOST_NODES = 256  # of a Gauss-Hermite rule: with more, weights underflow
+MOST_NODES = 256  # of a quadrature: smooth functions need fewer, and others gain little
 
 
 @dataclass(frozen=True)
@@ -26,16 +26,16 @@ class Erf(Layer):
 
 @dataclass(frozen=True)
 class Activation(Layer):
-    r"""Any nonlinearity $\sigma$ given as a function; its dual is computed by Gauss-Hermite quadrature.
+    r"""Any nonlinearity $\sigma$ given as a function; its dual is computed by quadrature.
 
-    For an analytic function the error falls exponentially in the number of nodes, the more slowly the larger the
-    variance of the inputs: with 48 nodes a two-layer NTK with tanh or erf is exact to about 1e-7 for $\sigma_W = 1$
-    and to 1e-2 for $\sigma_W = 2$; compare two numbers of nodes. A function with a kink, such as a leaky ReLU, is
-    integrated with an error of about one over their number.
+    For a function that is analytic but for a kink at 0, such as tanh, GELU, SELU or a leaky ReLU, the error falls
+    exponentially in the number of nodes, the more slowly the larger the variance of the inputs: with 48 nodes it is
+    below 1e-7 for standard deviations up to 2, and below 1e-6 for 3. A function with a kink elsewhere, such as ReLU6,
+    is integrated with an error of about one over the number of nodes where inputs reach the kink; compare two numbers.
 
     Args:
         function: $\sigma$, acting entry by entry, differentiable by JAX, for example `jnp.tanh` or `jax.nn.gelu`.
-        nodes: quadrature nodes in each of the two dimensions.
+        nodes: radii of the quadrature, see `eqbook.kernels.quadrature_dual`; time grows with their square.
 
     Raises:
         ValueError: if `function` is not an elementwise function of JAX arrays, or `nodes` is not an integer from 1 to
@@ -51,7 +51,7 @@ class Activation(Layer):
         check_int("Activation: nodes", self.nodes, 1)
         if self.nodes > MOST_NODES:
             raise ValueError(
-                f"Activation: `nodes`: expected at most {MOST_NODES}, got {self.nodes}; weights underflow."
+                f"Activation: `nodes`: expected at most {MOST_NODES}, got {self.nodes}; more only take longer."
             )
         try:
             hash(self.function)

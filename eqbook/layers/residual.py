@@ -1,5 +1,9 @@
 """A branch added to its input."""
 
+from collections.abc import Callable
+
+from jaxtyping import Array
+
 from eqbook.layers.layer import Layer
 from eqbook.layers.sequential import Sequential
 
@@ -16,7 +20,7 @@ class Residual(Layer):
         ValueError: if there is no layer, or an argument is not a layer.
     """
 
-    def __init__(self, *layers: Layer) -> None:
+    def __init__(self, *layers: Layer | Callable[[Array], Array]) -> None:
         self.branch = Sequential(*layers)
 
     def __eq__(self, other: object) -> bool:

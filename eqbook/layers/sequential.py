@@ -1,10 +1,12 @@
 """Layers one after the other: the network."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
 from jaxtyping import Array, Float
 
+from eqbook.layers.activation import Activation
 from eqbook.layers.layer import Layer
 
 
@@ -12,22 +14,18 @@ class Sequential(Layer):
     """A network as a list of layers, finite or infinitely wide.
 
     Args:
-        *layers: the layers in the order of the data. A `Sequential` may stand among them.
+        *layers: the layers in the order of the data. A `Sequential` may stand among them, and a function such as
+            `jnp.tanh`, which stands for `Activation(jnp.tanh)`.
 
     Raises:
         ValueError: if there is no layer, or an argument is not a layer (most often the class `Relu` in place of the
             layer `Relu()`).
     """
 
-    def __init__(self, *layers: Layer) -> None:
+    def __init__(self, *layers: Layer | Callable[[Array], Array]) -> None:
         if not layers:
             raise ValueError("Sequential: expected at least one layer, got none; for example Sequential(Dense(1)).")
-        for position, layer in enumerate(layers):
-            if not isinstance(layer, Layer):
-                raise ValueError(
-                    f"Sequential: layer {position}: expected a layer such as Dense(1) or Relu(), got {layer!r}."
-                )
-        self.layers = layers
+        self.layers = tuple(_layer(position, layer) for position, layer in enumerate(layers))
 
     def init(self, key: jax.Array, input_shape: tuple[int, ...]) -> Any:
         """Draw the parameters of the finite network, all i.i.d. N(0, 1).
@@ -71,3 +69,15 @@ class Sequential(Layer):
 
     def __repr__(self) -> str:
         return f"Sequential({', '.join(map(repr, self.layers))})"
+
+
+def _layer(position: int, layer: object) -> Layer:
+    """What stands at a position, a function as an activation."""
+    if isinstance(layer, Layer):
+        return layer
+    if callable(layer) and not isinstance(layer, type):
+        try:
+            return Activation(layer)
+        except ValueError as error:
+            raise ValueError(f"Sequential: layer {position}: {error}") from None
+    raise ValueError(f"Sequential: layer {position}: expected a layer such as Dense(1) or Relu(), got {layer!r}.")

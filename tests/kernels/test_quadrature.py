@@ -8,32 +8,95 @@ from numbers_drawn import normal
 
 import eqbook as eq
 from eqbook.kernels import erf_dual, quadrature_dual, relu_dual
-from eqbook.kernels.quadrature import gauss_hermite
+from eqbook.kernels.quadrature import polar_rule
 
 CASES = [(1.0, 1.0, 0.3), (0.5, 2.0, -0.8), (1.0, 1.0, 1.0), (1.0, 1.0, -1.0), (0.7, 0.2, 0.0)]
 
 
-def test_nodes_integrate_polynomials_exactly():
-    """n nodes are exact up to degree 2n - 1: the Gaussian moments are the double factorials."""
-    z, w = gauss_hermite(6)
-    for degree, moment in {0: 1, 1: 0, 2: 1, 4: 3, 6: 15, 8: 105, 10: 945, 11: 0}.items():
-        np.testing.assert_allclose(np.sum(w * z**degree), moment, atol=1e-10)
+def leaky(u):
+    return jnp.where(u > 0, u, 0.2 * u)
 
 
+def leaky_dual(a, b, c):
+    """From relu's: u = u+ - (-u)+ with slopes 1 and 0.2 on the two sides."""
+    (k, d), (mixed, d_mixed) = relu_dual(a, b, c), relu_dual(a, b, -c)
+    return (1 + 0.2**2) * k - 2 * 0.2 * mixed, (1 + 0.2**2) * d + 2 * 0.2 * d_mixed
+
+
+def square_dual(a, b, c):
+    """Fourth moments of a Gaussian pair."""
+    return a * b + 2 * c**2, 4 * c
+
+
+CLOSED = {
+    "erf": (jax.scipy.special.erf, erf_dual),
+    "relu": (jax.nn.relu, relu_dual),
+    "leaky relu": (leaky, leaky_dual),
+    "square": (jnp.square, square_dual),
+}
+
+
+def test_weights_integrate_moments():
+    """E[rho^2] = 2 and E[rho^4] = 8 for radii of two dimensions; t^3 has the mean 1/4."""
+    radii, weights, places, shares = polar_rule(48)
+    for power, moment in {0: 1, 1: np.sqrt(np.pi / 2), 2: 2, 4: 8}.items():
+        np.testing.assert_allclose(np.sum(weights * radii**power), moment, rtol=1e-13)
+    np.testing.assert_allclose(np.sum(shares * places**3), 0.25, rtol=1e-13)
+
+
+@pytest.mark.parametrize("name", CLOSED)
 @pytest.mark.parametrize("case", CASES)
-def test_erf_by_quadrature_is_its_dual(case, x64):
-    ours = quadrature_dual(jax.scipy.special.erf, 48, *map(jnp.float64, case))
-    np.testing.assert_allclose(ours, erf_dual(*map(jnp.float64, case)), rtol=1e-6, atol=1e-14)
+def test_equals_closed_forms_with_and_without_a_kink(name, case, x64):
+    function, dual = CLOSED[name]
+    a, b, c = map(jnp.float64, case)
+    np.testing.assert_allclose(quadrature_dual(function, 48, a, b, c), dual(a, b, c), rtol=1e-9, atol=1e-12)
 
 
-def test_error_falls_exponentially_for_erf_and_slowly_for_relu(x64):
-    a, b, c = map(jnp.float64, (1.0, 1.0, 0.3))
-    errors = {
-        name: [abs(float(quadrature_dual(f, n, a, b, c)[0] - dual(a, b, c)[0])) for n in (8, 16, 32)]
-        for name, f, dual in (("erf", jax.scipy.special.erf, erf_dual), ("relu", jax.nn.relu, relu_dual))
-    }
-    assert errors["erf"][1] < errors["erf"][0] / 20 and errors["erf"][2] < errors["erf"][1] / 20
-    assert 1e-6 < errors["relu"][2] < 0.02
+@pytest.mark.parametrize("variance", [2.0, 4.0, 9.0])
+def test_large_variances(variance, x64):
+    """A standard deviation of 3 makes nearly a step of erf."""
+    args = [jnp.float64(variance * x) for x in (1.0, 0.7, 0.5)]
+    np.testing.assert_allclose(quadrature_dual(jax.scipy.special.erf, 48, *args), erf_dual(*args), rtol=1e-7)
+
+
+@pytest.mark.parametrize("name", ["erf", "relu", "leaky relu"])
+def test_error_falls_exponentially(name, x64):
+    function, dual = CLOSED[name]
+    args = [jnp.float64(x) for x in (1.0, 1.0, 0.3)]
+    errors = [abs(float(quadrature_dual(function, n, *args)[0] - dual(*args)[0])) for n in (8, 16, 32)]
+    assert errors[1] < errors[0] / 20 and errors[2] < max(errors[1] / 400, 1e-14)
+
+
+def test_a_kink_elsewhere_costs_digits(x64):
+    """As the docstring says: relu6 has its second kink at two standard deviations of 3."""
+    args = [jnp.float64(x) for x in (9.0, 9.0, 4.0)]
+    many, few = (quadrature_dual(jax.nn.relu6, n, *args) for n in (256, 48))
+    assert 1e-6 < abs(float(few[1] / many[1] - 1)) < 0.05
+
+
+@pytest.mark.parametrize("name", ["erf", "square"])
+@pytest.mark.parametrize("case", CASES)
+def test_gradients_of_the_kernel(name, case, x64):
+    """Also where the inputs coincide or are opposite."""
+    function, dual = CLOSED[name]
+    args = tuple(map(jnp.float64, case))
+    ours, closed = (
+        jax.grad(lambda *x, f=f: f(*x)[0], argnums=(0, 1, 2))(*args)
+        for f in (lambda *x: quadrature_dual(function, 48, *x), dual)
+    )
+    np.testing.assert_allclose(ours, closed, rtol=1e-8, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["erf", "leaky relu"])
+@pytest.mark.parametrize("case", [case for case in CASES if abs(case[2]) != 1])
+def test_gradients_of_the_derivative_kernel(name, case, x64):
+    function, dual = CLOSED[name]
+    args = tuple(map(jnp.float64, case))
+    ours, closed = (
+        jax.grad(lambda *x, f=f: f(*x)[1], argnums=(0, 1, 2))(*args)
+        for f in (lambda *x: quadrature_dual(function, 48, *x), dual)
+    )
+    np.testing.assert_allclose(ours, closed, rtol=1e-7, atol=1e-9)
 
 
 def test_zero_variance(x64):
@@ -46,4 +109,4 @@ def test_activation_in_a_network_equals_the_closed_form(x64):
     x = normal(0, (4, 3))
     numeric = eq.Sequential(eq.Dense(1), eq.Activation(jax.scipy.special.erf), eq.Dense(1))
     exact = eq.Sequential(eq.Dense(1), eq.Erf(), eq.Dense(1))
-    np.testing.assert_allclose(eq.gram(numeric, x).ntk, eq.gram(exact, x).ntk, rtol=1e-6)
+    np.testing.assert_allclose(eq.gram(numeric, x).ntk, eq.gram(exact, x).ntk, rtol=1e-9)

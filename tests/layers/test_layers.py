@@ -42,6 +42,7 @@ BAD = {
     "a normalisation": (lambda: eq.Activation(jax.nn.softmax), "whose value at one entry depends on the others"),
     "not elementwise": (lambda: eq.Activation(jax.numpy.sum), "expected an elementwise function with real values"),
     "no layers": (lambda: eq.Sequential(), "Sequential: expected at least one layer"),
+    "function of an axis": (lambda: eq.Sequential(eq.Dense(1), jax.nn.softmax), "layer 1: Activation: `function`"),
     "class for layer": (lambda: eq.Sequential(eq.Dense(1), eq.Relu), "layer 1: expected a layer such as"),
     "a list": (lambda: eq.Sequential([eq.Dense(1)]), "layer 0: expected a layer such as"),
 }
@@ -91,6 +92,16 @@ def test_networks_compare_by_value():
         repr(make(4))
         == "Sequential(Dense(features=4, W_std=1.0, b_std=0.0), Relu(), Dense(features=1, W_std=1.0, b_std=0.0))"
     )
+
+
+def test_a_function_stands_for_an_activation():
+    given = eq.Sequential(eq.Dense(4), jax.numpy.tanh, eq.Residual(eq.Dense(4), jax.nn.gelu, eq.Dense(4)))
+    spelled = eq.Sequential(
+        eq.Dense(4),
+        eq.Activation(jax.numpy.tanh),
+        eq.Residual(eq.Dense(4), eq.Activation(jax.nn.gelu), eq.Dense(4)),
+    )
+    assert given == spelled and hash(given) == hash(spelled)
 
 
 def test_a_branch_keeps_the_channels_of_a_locally_connected_layer():
