@@ -184,6 +184,25 @@ def test_commit(tmp_path):
     assert circumstances.commit_of(tmp_path) == commit + "+dirty"
 
 
+def test_records_do_not_make_a_commit_dirty(tmp_path):
+    def git(*arguments):
+        done = subprocess.run(["git", *arguments], cwd=tmp_path, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    git("init", "-q")
+    for name in ("code.py", "benchmarks/results/a.json", "book/results/b.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("one")
+    git("add", ".")
+    git("-c", "user.name=n", "-c", "user.email=e", "commit", "-q", "-m", "one")
+    commit = git("rev-parse", "HEAD")
+    for name in ("benchmarks/results/a.json", "book/results/b.json"):
+        (tmp_path / name).write_text("two")
+    assert circumstances.commit_of(tmp_path) == circumstances.commit_of(tmp_path / "book") == commit
+    (tmp_path / "code.py").write_text("two")
+    assert circumstances.commit_of(tmp_path / "book") == commit + "+dirty"
+
+
 def test_commit_without_git(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     assert circumstances.commit_of(tmp_path) == "unknown"

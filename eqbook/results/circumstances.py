@@ -10,6 +10,7 @@ import jax
 from eqbook._version import __version__
 
 PACKAGES = ("jax", "jaxlib", "numpy", "flax", "optax")
+RECORDS = ("benchmarks/results", "book/results")  # folders of what runs have written
 
 
 def versions() -> dict[str, str]:
@@ -26,13 +27,16 @@ def device_name() -> str:
 def commit_of(folder: Path) -> str:
     """The git commit that `folder` is checked out at, `+dirty` behind it if tracked files differ, or `unknown`.
 
+    Records do not count: the first of several runs would make all others dirty.
+
     Args:
         folder: a folder, inside a checkout or not.
     """
     commit = _git(folder, "rev-parse", "HEAD")
     if not commit:
         return "unknown"
-    return commit + ("+dirty" if _git(folder, "status", "--porcelain", "--untracked-files=no") else "")
+    files = (":/", *(f":(top,exclude){records}" for records in RECORDS))
+    return commit + ("+dirty" if _git(folder, "status", "--porcelain", "--untracked-files=no", "--", *files) else "")
 
 
 def _git(folder: Path, *arguments: str) -> str:
