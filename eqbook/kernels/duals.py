@@ -33,12 +33,14 @@ def _safe_sqrt_jvp(primals: tuple[Scalar], tangents: tuple[Scalar]) -> tuple[Sca
 def covariance_gap(a: Scalar, b: Scalar, c: Scalar) -> tuple[Scalar, Scalar]:
     r"""$\sqrt{ab} - c$ and $\sqrt{ab}$; the first is exactly 0 for `a == b == c`, in every rounding mode.
 
-    $\sqrt{ab} = \frac12 (a + b - (\sqrt a - \sqrt b)^2)$ turns the difference into a sum of small terms.
+    $\sqrt{ab} = \frac12 (a + b - (\sqrt a - \sqrt b)^2)$ turns the difference into a sum of small terms. They are small
+    where the gap is; where it is not, a plain difference has the digits that these lose for very different variances.
     """
     root_a, root_b = safe_sqrt(a), safe_sqrt(b)
-    gap = 0.5 * ((a - c) + (b - c) - (root_a - root_b) ** 2)
+    scale = root_a * root_b
+    gap = jnp.where(c < 0.75 * scale, scale - c, 0.5 * ((a - c) + (b - c) - (root_a - root_b) ** 2))
     # Not maximum(gap, 0): at gap = 0, where inputs coincide, its derivative is 1/2.
-    return jnp.where(gap < 0, 0, gap), root_a * root_b
+    return jnp.where(gap < 0, 0, gap), scale
 
 
 def relu_dual(a: Scalar, b: Scalar, c: Scalar, snap: int = 0) -> tuple[Scalar, Scalar]:

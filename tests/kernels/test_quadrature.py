@@ -110,3 +110,19 @@ def test_activation_in_a_network_equals_the_closed_form(x64):
     numeric = eq.Sequential(eq.Dense(1), eq.Activation(jax.scipy.special.erf), eq.Dense(1))
     exact = eq.Sequential(eq.Dense(1), eq.Erf(), eq.Dense(1))
     np.testing.assert_allclose(eq.gram(numeric, x).ntk, eq.gram(exact, x).ntk, rtol=1e-9)
+
+
+@pytest.mark.parametrize("dtype, bound", [("bfloat16", 0.01), ("float16", 0.002), ("float32", 1e-6)])
+def test_short_dtypes_are_summed_in_float32(dtype, bound):
+    args = [jnp.asarray(x, dtype) for x in (1.2, 0.8, 0.5)]
+    ours, closed = quadrature_dual(jax.scipy.special.erf, 48, *args), erf_dual(*(x.astype("float32") for x in args))
+    for one, exact in zip(ours, closed, strict=True):
+        assert one.dtype == dtype and abs(float(one) / float(exact) - 1) < bound
+
+
+@pytest.mark.parametrize("ratio", [1e2, 1e3, 1e5])
+@pytest.mark.parametrize("dual", [relu_dual, erf_dual], ids=["relu", "erf"])
+def test_float32_at_very_different_variances(dual, ratio, x64):
+    args = [np.float32(x) for x in (1.0, ratio**2, ratio / 2)]
+    single, double = (dual(*(jnp.asarray(x, dtype) for x in args)) for dtype in ("float32", "float64"))
+    np.testing.assert_allclose(single, double, rtol=1e-6)

@@ -9,6 +9,14 @@ import pytest
 
 import eqbook as eq
 
+
+@jax.custom_vjp
+def reverse_only(u):
+    return u**3
+
+
+reverse_only.defvjp(lambda u: (u**3, u), lambda u, change: (3 * u**2 * change,))
+
 BAD = {
     "features 0": (lambda: eq.Dense(0), "Dense: features`: expected an integer of at least 1, got 0"),
     "features float": (lambda: eq.Dense(2.5), "expected an integer of at least 1, got 2.5"),
@@ -40,8 +48,16 @@ BAD = {
     "a NumPy function": (lambda: eq.Activation(np.tanh), "expected an elementwise function of JAX arrays"),
     "a reordering": (lambda: eq.Activation(jax.numpy.flip), "whose value at one entry depends on the others"),
     "a normalisation": (lambda: eq.Activation(jax.nn.softmax), "whose value at one entry depends on the others"),
-    "not elementwise": (lambda: eq.Activation(jax.numpy.sum), "expected an elementwise function with real values"),
+    "not elementwise": (lambda: eq.Activation(jax.numpy.sum), r"with real values, .* which makes float32\(\) of"),
     "no layers": (lambda: eq.Sequential(), "Sequential: expected at least one layer"),
+    "a norm of all but the batch": (
+        lambda: eq.Activation(lambda u: u / (u**2).mean(tuple(range(1, u.ndim)), keepdims=True)),
+        "depends on the others",
+    ),
+    "a sort": (lambda: eq.Activation(lambda u: jax.numpy.sort(u.ravel()).reshape(u.shape)), "depends on the others"),
+    "logarithm": (lambda: eq.Activation(jax.numpy.log), "no finite value at -0.25"),
+    "only batches": (lambda: eq.Activation(jax.vmap(jax.numpy.tanh)), "fails on a single number: ValueError: vmap was"),
+    "no forward derivative": (lambda: eq.Activation(reverse_only), "fails on one: TypeError: can't apply"),
     "function of an axis": (lambda: eq.Sequential(eq.Dense(1), jax.nn.softmax), "layer 1: Activation: `function`"),
     "class for layer": (lambda: eq.Sequential(eq.Dense(1), eq.Relu), "layer 1: expected a layer such as"),
     "a list": (lambda: eq.Sequential([eq.Dense(1)]), "layer 0: expected a layer such as"),
