@@ -1,7 +1,7 @@
 """Two builds of the book from nothing, compared file by file: `python -m benchmarks.builds FIRST SECOND`.
 
-FIRST and SECOND are clones of one commit, in each of which `make book` has run. Most files must be equal byte for byte.
-What the others may differ in are numbers: the dates and times of the build, and the times that pages measure. Each
+FIRST and SECOND are clones of one commit, in each of which `make book` has run. All files must be equal byte for byte,
+but for numbers in the text of pages: the dates and times of the build, and the times that pages measure. Each kind of
 line with such a number goes into the record without its numbers, so that a reader can see that it speaks of time.
 """
 
@@ -20,7 +20,7 @@ from eqbook._files import write_whole
 from eqbook.results.circumstances import commit_of
 
 NAME = "builds"
-NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?")
+NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?")
 TAG = re.compile(r"<[^>]*>")
 INDEX = "searchindex.js"  # lists the words of all pages, numbers as well
 
@@ -31,7 +31,8 @@ class Comparison:
 
     Attributes:
         equal: how many are equal byte for byte.
-        numbers: lines with different numbers, as text without them, by the file's name; the search index has none.
+        numbers: lines with different numbers, without them and each kind once, by the file's name; the search index,
+            which lists all words, has none.
         other: names of files that differ in anything else, or that one build lacks.
     """
 
@@ -70,25 +71,28 @@ def different_numbers(name: str, one: bytes, two: bytes) -> list[str] | None:
         one: the file.
         two: the file, as the other build made it.
     """
-    try:
-        texts = one.decode(), two.decode()
-    except UnicodeDecodeError:
-        return None
     if Path(name).name == INDEX:
-        return [] if without_numbers(texts[0]) == without_numbers(texts[1]) else None
-    sides = [text.splitlines() for text in texts]
+        return [] if without_numbers(one.decode()) == without_numbers(two.decode()) else None
+    if Path(name).suffix != ".html":
+        return None
+    sides = [page.decode().splitlines() for page in (one, two)]
     if len(sides[0]) != len(sides[1]):
         return None
     found = []
     for pair in zip(*sides):
         if pair[0] == pair[1]:
             continue
-        masked = [NUMBER.sub("#", line) for line in pair]
-        # Numbers of other lengths move the columns of a table.
-        if "".join(masked[0].split()) != "".join(masked[1].split()):
+        masked = [NUMBER.sub("#", TAG.sub(" ", line)) for line in pair]
+        # Numbers of other lengths move the columns of a table. What is in tags, figures and links, must be equal.
+        if "".join(masked[0].split()) != "".join(masked[1].split()) or len({*map(tags, pair)}) > 1:
             return None
-        found.append(" ".join(unescape(TAG.sub(" ", masked[0])).split()))
-    return list(dict.fromkeys(found))
+        found.append(" ".join(unescape(masked[0]).split()))
+    return list(dict.fromkeys(found)) or None
+
+
+def tags(line: str) -> tuple[str, ...]:
+    """The tags of a line of HTML."""
+    return tuple(TAG.findall(line))
 
 
 def without_numbers(index: str) -> dict[str, Any]:
@@ -102,8 +106,10 @@ def record(first: Path, second: Path) -> dict[str, Any]:
     """The comparison of two clones in which the book has been built, as it is kept.
 
     Raises:
-        ValueError: if they are not at one commit without changes, or a book is missing.
+        ValueError: if they are one folder, or not at one commit without changes, or a book is missing.
     """
+    if first.resolve() == second.resolve():
+        raise ValueError(f"expected two clones, got {first.resolve()} twice.")
     commits = [commit_of(root) for root in (first, second)]
     if commits[0] != commits[1] or "+" in commits[0] or commits[0] == "unknown":
         raise ValueError(f"expected two clones of one commit without changes, got {commits[0]} and {commits[1]}.")

@@ -47,6 +47,11 @@ INDEX = 'Search.setIndex({{"terms":{{"book":0,"{}":0,"{}":1}}}})'
         ("a.html", "<p>  3 s</p>", "<p>12 s</p>", ["# s"]),
         ("a.html", "<p>about 3 s</p>", "<p>about three s</p>", None),
         ("a.html", "one\ntwo", "one", None),
+        ("a.html", "one\n", "one", None),
+        ("a.html", "<p>[1, 2]</p>", "<p>[1 3]</p>", None),
+        ("a.html", '<a href="p1.html">x</a>', '<a href="p2.html">x</a>', None),
+        ("a.html", '<path d="M 1 2"/> 3 s', '<path d="M 1 4"/> 5 s', None),
+        ("a.svg", '<path d="M 1 2"/>', '<path d="M 1 4"/>', None),
         ("a.png", b"\xff\x00", b"\xff\x01", None),
         ("searchindex.js", INDEX.format("123", "word"), INDEX.format("45", "word"), []),
         ("searchindex.js", INDEX.format("123", "word"), INDEX.format("123", "other"), None),
@@ -66,5 +71,8 @@ def test_what_differs_is_found(tmp_path, name, one, two, expected):
 
 
 def test_only_clones_of_one_commit_are_recorded(tmp_path):
-    with pytest.raises(ValueError, match="clones of one commit"):
+    with pytest.raises(ValueError, match="expected two clones, got .* twice"):
         record(tmp_path, tmp_path)
+    (tmp_path / "other").mkdir()
+    with pytest.raises(ValueError, match="clones of one commit"):
+        record(tmp_path, tmp_path / "other")
