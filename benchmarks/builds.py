@@ -1,8 +1,9 @@
 """Two builds of the book from nothing, compared file by file: `python -m benchmarks.builds FIRST SECOND`.
 
 FIRST and SECOND are clones of one commit, in each of which `make book` has run. All files must be equal byte for byte,
-but for numbers in the text of pages: the dates and times of the build, and the times that pages measure. Each kind of
-line with such a number goes into the record without its numbers, so that a reader can see that it speaks of time.
+but for empty lines and numbers in the text of pages: the dates and times of the build, and the times that pages
+measure. Each kind of line with such a number goes into the record without its numbers, so that a reader can see that
+it speaks of time.
 """
 
 import argparse
@@ -23,6 +24,7 @@ NAME = "builds"
 NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?")
 TAG = re.compile(r"<[^>]*>")
 INDEX = "searchindex.js"  # lists the words of all pages, numbers as well
+IGNORED = {".buildinfo"}  # a digest of the settings, in which the folder of the build appears
 
 
 @dataclass
@@ -49,8 +51,8 @@ def compare(first: Path, second: Path) -> Comparison:
         second: what the other has written.
     """
     files = [{p.relative_to(root).as_posix() for p in root.rglob("*") if p.is_file()} for root in (first, second)]
-    found = Comparison(other=sorted(files[0] ^ files[1]))
-    for name in sorted(files[0] & files[1]):
+    found = Comparison(other=sorted((files[0] ^ files[1]) - IGNORED))
+    for name in sorted((files[0] & files[1]) - IGNORED):
         one, two = ((root / name).read_bytes() for root in (first, second))
         if one == two:
             found.equal += 1
@@ -75,7 +77,10 @@ def different_numbers(name: str, one: bytes, two: bytes) -> list[str] | None:
         return [] if without_numbers(one.decode()) == without_numbers(two.decode()) else None
     if Path(name).suffix != ".html":
         return None
-    sides = [page.decode().splitlines() for page in (one, two)]
+    # A kernel sends what it prints in pieces, and now and then a piece ends with an empty line.
+    sides = [[line for line in page.decode().splitlines() if line.strip()] for page in (one, two)]
+    if sides[0] == sides[1]:
+        return []
     if len(sides[0]) != len(sides[1]):
         return None
     found = []
@@ -124,10 +129,10 @@ def record(first: Path, second: Path) -> dict[str, Any]:
 
 def table(kept: dict[str, Any]) -> Table:
     """One row for each file that is not equal byte for byte."""
-    rows = [(name, str(len(lines)), "; ".join(lines)) for name, lines in kept["numbers"].items()]
+    rows = [(Path(name).stem, str(len(lines)), "; ".join(lines)) for name, lines in kept["numbers"].items()]
     about = kept["circumstances"]
     caption = f"{about['date'][:10]}, {about['processor']}, commit {about['commit'][:12]}."
-    return Table(("file", "lines", "the lines, each number as #"), rows, caption)
+    return Table(("page", "lines", "the lines, each number as #"), rows, caption)
 
 
 def main(given: list[str] | None = None) -> int:

@@ -47,7 +47,7 @@ INDEX = 'Search.setIndex({{"terms":{{"book":0,"{}":0,"{}":1}}}})'
         ("a.html", "<p>  3 s</p>", "<p>12 s</p>", ["# s"]),
         ("a.html", "<p>about 3 s</p>", "<p>about three s</p>", None),
         ("a.html", "one\ntwo", "one", None),
-        ("a.html", "one\n", "one", None),
+        ("a.html", "one\n\ntwo", "one\ntwo", []),
         ("a.html", "<p>[1, 2]</p>", "<p>[1 3]</p>", None),
         ("a.html", '<a href="p1.html">x</a>', '<a href="p2.html">x</a>', None),
         ("a.html", '<path d="M 1 2"/> 3 s', '<path d="M 1 4"/> 5 s', None),
