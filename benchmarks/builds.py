@@ -127,6 +127,13 @@ def record(first: Path, second: Path) -> dict[str, Any]:
     return {"case": NAME, "smoke": False, "circumstances": about, **vars(found)}
 
 
+def summary(kept: dict[str, Any]) -> str:
+    """How many files differ, and in what."""
+    equal, numbers, other = kept["equal"], len(kept["numbers"]), kept["other"]
+    more = ", ".join(other) or "none"
+    return f"{equal} files are equal, {numbers} differ in numbers or empty lines, in anything else: {more}"
+
+
 def table(kept: dict[str, Any]) -> Table:
     """One row for each file that is not equal byte for byte."""
     rows = [(Path(name).stem, str(len(lines)), "; ".join(lines)) for name, lines in kept["numbers"].items()]
@@ -146,7 +153,7 @@ def main(given: list[str] | None = None) -> int:
     options.output.mkdir(parents=True, exist_ok=True)
     write_whole(options.output / f"{NAME}.json", (json.dumps(kept, indent=1) + "\n").encode())
     print(table(kept))
-    print(f"{kept['equal']} files are equal, {len(kept['numbers'])} differ in numbers, in more: {kept['other']}")
+    print(summary(kept))
     return int(bool(kept["other"]))
 
 

@@ -76,20 +76,26 @@ def horner(coefficients: tuple[float, ...], z: Scalar, factor: float = 1.0) -> S
     return total
 
 
+def _threshold(z: Scalar) -> float:
+    """`SNAP` roundings of a correlation, for half of what it lacks to 1."""
+    return SNAP / 4 * float(jnp.finfo(z.dtype).eps)
+
+
 def _snapped(z: Scalar) -> Scalar:
     r"""$z$, and 0 where the correlation is 1 to rounding.
 
     Rounding leaves the correlation of coinciding inputs a few units off 1, and the root would make $10^{-4}$ of it.
     A threshold, not a shift: a shift would move every small angle, and patches of photographs have many.
     """
-    return jnp.where(z <= SNAP / 4 * float(jnp.finfo(z.dtype).eps), 0, z)
+    return jnp.where(z <= _threshold(z), 0, z)
 
 
 def half_angle(r: Scalar) -> Scalar:
     r"""$\sin(\theta/2) = \sqrt{(1 - |r|)/2}$ with the sign of $r$; 0 where $|r|$ is 1 to rounding."""
     z = _snapped(0.5 - 0.5 * jnp.abs(r))
     # Dividing by the root, not multiplying: a compiler then stores this value once for its two uses, K and K-dot.
-    return jnp.copysign(z, r) / jnp.sqrt(jnp.maximum(z, float(jnp.finfo(r.dtype).tiny)))
+    # By no less than the root of the threshold: a z that is rounded in two ways must not be 0 in one place only.
+    return jnp.copysign(z, r) / jnp.sqrt(jnp.maximum(z, _threshold(z)))
 
 
 def half_angle_positive(r: Scalar) -> Scalar:

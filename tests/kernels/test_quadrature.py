@@ -52,11 +52,30 @@ def test_equals_closed_forms_with_and_without_a_kink(name, case, x64):
     np.testing.assert_allclose(quadrature_dual(function, 48, a, b, c), dual(a, b, c), rtol=1e-9, atol=1e-12)
 
 
-@pytest.mark.parametrize("variance", [2.0, 4.0, 9.0])
-def test_large_variances(variance, x64):
-    """A standard deviation of 3 makes nearly a step of erf."""
-    args = [jnp.float64(variance * x) for x in (1.0, 0.7, 0.5)]
+@pytest.mark.parametrize("std, bound", [(1.0, 1e-7), (2.0, 1e-7), (3.0, 1e-6)])
+@pytest.mark.parametrize(
+    "function", [jax.scipy.special.erf, jnp.tanh, jax.nn.gelu, jax.nn.selu], ids=lambda f: f.__name__
+)
+def test_errors_that_the_docstring_states(function, std, bound, x64):
+    """Against many more nodes, for generic, coinciding and opposite inputs; a standard deviation of 3 saturates."""
+    for entries in ((1.0, 0.7, 0.5), (1.0, 1.0, 1.0), (1.0, 1.0, -1.0)):
+        args = [jnp.float64(std**2 * x) for x in entries]
+        few, many = (np.array(quadrature_dual(function, n, *args)) for n in (48, 256))
+        scale = np.array(quadrature_dual(function, 256, args[0], args[0], args[0]))
+        assert np.max(np.abs(few - many) / scale) < bound
+
+
+def test_erf_at_large_variances_is_its_closed_form(x64):
+    args = [jnp.float64(9 * x) for x in (1.0, 0.7, 0.5)]
     np.testing.assert_allclose(quadrature_dual(jax.scipy.special.erf, 48, *args), erf_dual(*args), rtol=1e-7)
+
+
+def test_what_cartesian_coordinates_would_leave(x64):
+    """Where inputs coincide, a product rule of Gauss-Hermite is one of one variable."""
+    z, w = np.polynomial.hermite_e.hermegauss(48)
+    cartesian = np.sum(w * np.cosh(2 * z) ** -4.0) / np.sqrt(2 * np.pi)
+    polar, exact = (float(quadrature_dual(jnp.tanh, n, *[jnp.float64(4.0)] * 3)[1]) for n in (48, 256))
+    assert abs(polar / exact - 1) < 1e-7 and abs(cartesian / exact - 1) > 1e-3
 
 
 @pytest.mark.parametrize("name", ["erf", "relu", "leaky relu"])
@@ -68,35 +87,26 @@ def test_error_falls_exponentially(name, x64):
 
 
 def test_a_kink_elsewhere_costs_digits(x64):
-    """As the docstring says: relu6 has its second kink at two standard deviations of 3."""
+    """As the docstring says, one over the nodes: relu6 has its second kink at two standard deviations of 3."""
     args = [jnp.float64(x) for x in (9.0, 9.0, 4.0)]
     many, few = (quadrature_dual(jax.nn.relu6, n, *args) for n in (256, 48))
-    assert 1e-6 < abs(float(few[1] / many[1] - 1)) < 0.05
+    assert 1e-4 < abs(float(few[1] / many[1] - 1)) < 1 / 48
 
 
-@pytest.mark.parametrize("name", ["erf", "square"])
-@pytest.mark.parametrize("case", CASES)
-def test_gradients_of_the_kernel(name, case, x64):
-    """Also where the inputs coincide or are opposite."""
+# The kernel has slopes also where the inputs coincide or are opposite; the derivative kernel has a convention there.
+SLOPES = [(name, case, 0) for name in ("erf", "square") for case in CASES]
+SLOPES += [(name, case, 1) for name in ("erf", "leaky relu") for case in CASES if abs(case[2]) != 1]
+
+
+@pytest.mark.parametrize("name, case, which", SLOPES)
+def test_gradients(name, case, which, x64):
     function, dual = CLOSED[name]
     args = tuple(map(jnp.float64, case))
     ours, closed = (
-        jax.grad(lambda *x, f=f: f(*x)[0], argnums=(0, 1, 2))(*args)
+        jax.grad(lambda *x, f=f: f(*x)[which], argnums=(0, 1, 2))(*args)
         for f in (lambda *x: quadrature_dual(function, 48, *x), dual)
     )
     np.testing.assert_allclose(ours, closed, rtol=1e-8, atol=1e-10)
-
-
-@pytest.mark.parametrize("name", ["erf", "leaky relu"])
-@pytest.mark.parametrize("case", [case for case in CASES if abs(case[2]) != 1])
-def test_gradients_of_the_derivative_kernel(name, case, x64):
-    function, dual = CLOSED[name]
-    args = tuple(map(jnp.float64, case))
-    ours, closed = (
-        jax.grad(lambda *x, f=f: f(*x)[1], argnums=(0, 1, 2))(*args)
-        for f in (lambda *x: quadrature_dual(function, 48, *x), dual)
-    )
-    np.testing.assert_allclose(ours, closed, rtol=1e-7, atol=1e-9)
 
 
 def test_zero_variance(x64):
@@ -112,12 +122,13 @@ def test_activation_in_a_network_equals_the_closed_form(x64):
     np.testing.assert_allclose(eq.gram(numeric, x).ntk, eq.gram(exact, x).ntk, rtol=1e-9)
 
 
-@pytest.mark.parametrize("dtype, bound", [("bfloat16", 0.01), ("float16", 0.002), ("float32", 1e-6)])
-def test_short_dtypes_are_summed_in_float32(dtype, bound):
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_short_dtypes_are_summed_in_float32(dtype):
+    """What is left is the rounding of the result."""
     args = [jnp.asarray(x, dtype) for x in (1.2, 0.8, 0.5)]
     ours, closed = quadrature_dual(jax.scipy.special.erf, 48, *args), erf_dual(*(x.astype("float32") for x in args))
     for one, exact in zip(ours, closed, strict=True):
-        assert one.dtype == dtype and abs(float(one) / float(exact) - 1) < bound
+        assert one.dtype == dtype and abs(float(one) / float(exact) - 1) < float(jnp.finfo(dtype).eps)
 
 
 @pytest.mark.parametrize("ratio", [1e2, 1e3, 1e5])
