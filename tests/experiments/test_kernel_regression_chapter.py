@@ -83,6 +83,7 @@ def test_reads_either_data_set(run_paper_profile, data):
         "curves",
         "dense",
         "gains",
+        "differences[",
     )
     later += ("def predict", "correct[", "results.benchmark")
     names, recorded = run_paper_profile("kernel_regression", {**CUT, "data": data}, FETCHED, later)
