@@ -263,6 +263,8 @@ def check_net(name: str, net: Any, methods: tuple[str, ...] = ("init", "apply"))
     Raises:
         ValueError: naming the argument.
     """
+    if isinstance(net, type):
+        raise ValueError(f"`{name}`: expected a network, got the class {net.__name__}; call it: {net.__name__}(...).")
     if not all(callable(getattr(net, method, None)) for method in methods):
         raise ValueError(f"`{name}`: expected a Sequential or a Flax module, got {net!r}.")
 

@@ -1,6 +1,7 @@
 """What a function was made with: two functions of one name need not be one function."""
 
 import hashlib
+import re
 from functools import partial
 from types import CodeType
 from typing import Any
@@ -22,6 +23,11 @@ def numbers_in(value: Any) -> list[float]:
         value: function, `functools.partial`, or a tuple, list or dictionary of functions and numbers.
     """
     return list(_walk(value, set()))
+
+
+def without_addresses(value: Any) -> str:
+    """What a value shows of itself, but for its place in memory, which is another one in the next process."""
+    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
 
 
 def _walk(value: Any, seen: set[int]):

@@ -48,7 +48,10 @@ def parse_idx(content: bytes, source: str) -> Shaped[np.ndarray, "..."]:
             f"`{source}`: expected {size} bytes for the shape {shape} in its header, "
             f"got {len(content)}; fetch it again."
         )
-    array = np.frombuffer(content, dtype, offset=start).reshape(shape).astype(dtype.newbyteorder("="), copy=False)
+    try:
+        array = np.frombuffer(content, dtype, offset=start).reshape(shape).astype(dtype.newbyteorder("="), copy=False)
+    except ValueError as error:  # an empty array may have any number of axes, of any length
+        raise AlteredFileError(f"`{source}`: expected the shape of an array, got {shape}; fetch it again.") from error
     array.flags.writeable = False
     return array
 

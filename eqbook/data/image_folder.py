@@ -105,7 +105,9 @@ class ImageFolder:
         """
         paths, labels = self.files(split)
         wanted = np.asarray(rows)
-        if wanted.ndim != 1 or (wanted.size and (wanted.dtype.kind not in "iu" or wanted.max() >= len(paths))):
+        if wanted.ndim != 1 or (
+            wanted.size and (wanted.dtype.kind not in "iu" or wanted.min() < 0 or wanted.max() >= len(paths))
+        ):
             raise ValueError(f"`rows`: expected a list of pictures 0 .. {len(paths) - 1}, got {rows!r}.")
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             batches = (

@@ -24,7 +24,7 @@ def kaufman_energy(side: int, temperature: float) -> float:
         temperature: T > 0 in units of $J / k_B$.
 
     Returns:
-        $u$; the mean of `total_energy` is $2u$.
+        $u$; the mean of `total_energy` is $2u$. At high temperatures rounding leaves a relative error of $10^{-16} T$.
 
     Raises:
         ValueError: if an argument is out of range.
@@ -62,10 +62,13 @@ def onsager_energy(temperature: float) -> float:
     factor = 2 * tanh**2 - 1  # also sqrt(1 - k^2), up to its sign
     if factor == 0:
         return float(-1 / tanh)  # the product below is 0 times infinity, with limit 0
-    a, b = 1.0, abs(factor)
-    while abs(a - b) > 1e-15 * a:
-        a, b = (a + b) / 2, np.sqrt(a * b)
-    return float(-(1 + factor / a) / tanh)
+    # The arithmetic-geometric mean of 1 and |factor|, less 1: at high temperatures its digits are what is left.
+    start = -2 * tanh**2 if factor < 0 else 2 * tanh**2 - 2
+    a, b = 0.0, start
+    for _ in range(10):  # each doubles the digits
+        a, b = (a + b) / 2, np.expm1((np.log1p(a) + np.log1p(b)) / 2)
+    rest = (a - start) if factor < 0 else 1 + a + factor
+    return float(-rest / (1 + a) / tanh)
 
 
 def _coupling(temperature: float) -> float:
@@ -73,18 +76,24 @@ def _coupling(temperature: float) -> float:
 
 
 def _log_partition(K: complex, side: int) -> complex:
-    """log Z at a complex coupling close to a real one; each product is kept as exp(sum) times a moderate factor."""
-    cosh = np.cosh(2 * K) ** 2 / np.sinh(2 * K)
-    gamma = np.arccosh(cosh - np.cos(np.pi * np.arange(2 * side) / side))
-    gamma[0] = 2 * K + np.log(np.tanh(K))  # negative above the critical temperature
+    r"""log Z at a complex coupling close to a real one; each product is kept as exp(sum) times a moderate factor.
+
+    With $s = \sinh 2K$ the factor $s^{L/2}$ of each of the L terms goes into $s e^{|\gamma|}$, which has a limit at
+    high temperatures, where $s$ and $e^{-\gamma}$ vanish.
+    """
+    s = np.sinh(2 * K)
+    gap = (1 - s) ** 2 + s * (1 - np.cos(np.pi * np.arange(2 * side) / side))  # s (cosh(gamma) - 1)
+    root = np.sqrt(gap) * np.sqrt(gap + 2 * s)  # s sinh(gamma)
+    sign0 = 1 if s.real > 1 else -1  # of gamma_0, which is negative above the critical temperature
+    root[0] = sign0 * np.sqrt(1 + s * s) * (s - 1)
+    rising = gap + s + root  # s e^|gamma|
     sums, factors = [], []
     for parity in (1, 0):
-        half = side / 2 * gamma[parity::2]
-        flipped = np.where(half.real < 0, -1, 1)
-        half = half * flipped
-        for sign, prefactor in ((1, 1), (-1, np.prod(flipped))):  # 2 cosh x, 2 sinh x = e^x (1 +- e^-2x)
-            sums.append(half.sum())
-            factors.append(prefactor * np.prod(1 + np.exp(-2 * half) if sign > 0 else -np.expm1(-2 * half)))
+        decay = (s / rising[parity::2]) ** side  # e^(-L |gamma|)
+        flipped = sign0 if parity == 0 else 1
+        for sign, prefactor in ((1, 1), (-1, flipped)):  # 2 cosh x, 2 sinh x = e^x (1 +- e^-2x)
+            sums.append(side / 2 * np.log(2 * rising[parity::2]).sum())
+            factors.append(prefactor * np.prod(1 + sign * decay))
     largest = max(sums, key=lambda value: value.real)
     total = sum(factor * np.exp(value - largest) for factor, value in zip(factors, sums, strict=True))
-    return side**2 / 2 * np.log(2 * np.sinh(2 * K)) + largest + np.log(total / 2)
+    return largest + np.log(total / 2)

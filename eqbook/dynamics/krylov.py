@@ -44,7 +44,8 @@ def learned_targets(
 
     Raises:
         ValueError: if the targets do not fit, `t` is no finite training time, training diverges, or rounding would
-            decide the result (as for `eqbook.EnsembleLaw`); or if processes were given different arguments.
+            decide the result (as for `eqbook.EnsembleLaw`, with the number of steps in place of that of inputs in the
+            floor of eigenvalues); or if processes were given different arguments.
         ArithmeticError: if the result still changes by more than `tolerance`, or leaves the dtype.
         RuntimeError: on a process of several, if another one fails.
 
@@ -101,7 +102,7 @@ def _programs(steps: int, everywhere: NamedSharding | None) -> tuple[Callable, C
 
 def _lanczos(matrix: Array, y: Array, steps: int) -> tuple[Array, Array, Array]:
     """For each column: the basis `[k, steps, n]`, the tridiagonal matrix `[k, steps, steps]` and the norm `[k]`."""
-    tiny = jnp.finfo(matrix.dtype).eps
+    eps = jnp.finfo(matrix.dtype).eps
 
     def column(y: Array) -> tuple[Array, Array, Array]:
         norm = jnp.linalg.norm(y)
@@ -114,7 +115,9 @@ def _lanczos(matrix: Array, y: Array, steps: int) -> tuple[Array, Array, Array]:
             for _ in range(2):  # against the whole basis, twice: rounding would bring back what has converged
                 new = new - jnp.matmul(basis.T, jnp.matmul(basis, new, precision="highest"), precision="highest")
             size = jnp.linalg.norm(new)
-            there = size > len(y) * tiny * scale  # else the space is invariant, and the rest stays 0
+            # Else the space is invariant, and the rest stays 0. No more than a rounding of the products: a kernel whose
+            # largest eigenvalue dwarfs the others leaves little of each new vector, and all of them matter.
+            there = size > eps * scale
             new = jnp.where(there, new / jnp.where(there, size, 1), 0)
             size = jnp.where(there, size, 0)
             t = t.at[k, k + 1].set(size, mode="drop").at[k + 1, k].set(size, mode="drop")

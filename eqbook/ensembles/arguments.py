@@ -5,13 +5,14 @@ from typing import Any
 
 import flax.linen as nn
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
-from eqbook._checks import check_batch, check_finite, check_int, check_integers, check_net, check_path
+from eqbook._checks import check_batch, check_finite, check_int, check_integers, check_net, check_numeric, check_path
 from eqbook.ensembles.augmentation import Augmentation
-from eqbook.ensembles.epoch import abstract_member
+from eqbook.ensembles.epoch import Recipe, abstract_member
 
 
 def check_arrays(x: Any, y: Any) -> None:
@@ -19,6 +20,7 @@ def check_arrays(x: Any, y: Any) -> None:
     for name, value in (("x", x), ("y", y)):
         if not isinstance(value, np.ndarray | jax.Array):  # what is one is looked at on the device
             check_finite(name, value)
+        check_numeric(name, value)
         check_integers(name, value)
 
 
@@ -51,6 +53,22 @@ def check_collections(net: Any, key: jax.Array, x: Array) -> None:
         )
     if not jax.tree.leaves(variables):
         raise ValueError(f"`net`: expected a network with parameters, got none from {net!r}.")
+
+
+def check_step(recipe: Recipe, key: jax.Array, x: Array, y: Array, size: int) -> None:
+    """Raise unless the loss of a step of `size` examples is a number, from whose gradient the optimiser makes steps."""
+    params = abstract_member(recipe.net, key, x[:1])
+    batch = [jax.ShapeDtypeStruct((size, *z.shape[1:]), z.dtype) for z in (x, y)]
+    found = jax.eval_shape(lambda p, inputs, y: recipe.loss(recipe.net.apply(p, inputs), y), params, *batch)
+    if getattr(found, "shape", None) != () or not jnp.issubdtype(found.dtype, jnp.floating):
+        raise ValueError(f"`loss`: expected one real number for a batch, as a mean or a sum is, got {found!r}.")
+    try:
+        jax.eval_shape(recipe.optimizer.update, params, jax.eval_shape(recipe.optimizer.init, params), params)
+    except TypeError as error:
+        raise ValueError(
+            f"`optimizer`: expected one that makes steps from the gradient, its state and the parameters only, got "
+            f"{error}; take another, such as optax.adam(1e-3)."
+        ) from error
 
 
 def check_classes(y: Array, classes: int) -> None:

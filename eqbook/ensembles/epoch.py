@@ -25,6 +25,7 @@ class Member(NamedTuple):
         params: parameters of the network.
         state: state of the optimiser.
         total: loss, added up over the epochs since the last record.
+        lost: what rounding has taken from that sum; in single precision a million epochs would lose a hundredth.
         bad: the first epoch whose loss was not finite, or after which a parameter was not, counted from 1; 0 if there
             was none.
     """
@@ -32,6 +33,7 @@ class Member(NamedTuple):
     params: Any
     state: Any
     total: Float[Array, ""]
+    lost: Float[Array, ""]
     bad: Int[Array, ""]
 
 
@@ -102,6 +104,15 @@ def loss_and_gradient(recipe: Recipe, params: Any, inputs: Array, targets: Array
     return jax.tree.map(lambda total: total / len(parts[0]), added) if recipe.mean else added
 
 
+def _added(total: Array, lost: Array, value: Array) -> tuple[Array, Array]:
+    """A sum as two numbers: the rounding of an addition is a number itself (Knuth), and kept beside it."""
+    found = total + value
+    part = found - total
+    lost = lost + ((total - (found - part)) + (value - part))
+    total = found + lost
+    return total, lost - (total - found)
+
+
 def train_epochs(recipe: Recipe, member: Member, key: jax.Array, x: Array, y: Array, first: int, last: int) -> Member:
     """Epochs `first` to `last` of one member; both may be abstract, so that one program serves all of them."""
     augment, batch_size = recipe.augment, recipe.batch_size
@@ -134,7 +145,7 @@ def train_epochs(recipe: Recipe, member: Member, key: jax.Array, x: Array, y: Ar
             (params, state, _), values = jax.lax.scan(step, start, (batches, jnp.arange(len(batches))))
             value = jnp.mean(values)
         bad = jnp.where((member.bad == 0) & ~jnp.isfinite(value), epoch + 1, member.bad)
-        return Member(params, state, member.total + value.astype(member.total.dtype), bad)
+        return Member(params, state, *_added(member.total, member.lost, value.astype(member.total.dtype)), bad)
 
     member = jax.lax.fori_loop(first, last, run_epoch, member)
     # The last step may diverge, and no loss would show it.

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from eqbook._checks import check_batch, check_finite, check_int, check_net, check_number
+from eqbook._checks import check_batch, check_finite, check_int, check_key, check_net, check_number
 from eqbook.ensembles.epoch import init_member
 
 
@@ -64,7 +64,11 @@ def ntk_learning_rate(
 
 
 def _is_key(at: Any) -> bool:
-    return isinstance(at, jax.Array) and jnp.issubdtype(at.dtype, jax.dtypes.prng_key) and at.shape == ()
+    try:
+        check_key("at", at)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_tree(at: Any) -> bool:

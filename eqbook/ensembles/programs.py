@@ -49,8 +49,9 @@ class Programs:
         drawn = [jax.tree.map(np.asarray, init_member(self.recipe.net, key, self._example)) for key in keys]
         params = jax.tree.map(lambda *leaves: np.stack(leaves), *drawn)
         state = jax.tree.map(partial(_own, members=self.members(chunk)), self._init_state(params))
-        zero = np.zeros(self.width, jnp.result_type(float))
-        return Member(params, state, zero, np.zeros(self.width, np.int32))
+        dtype = jnp.result_type(float)
+        total, lost, bad = (np.zeros(self.width, kind) for kind in (dtype, dtype, np.int32))
+        return Member(params, state, total, lost, bad)
 
     def advance(self, chunk: int, member: Member, first: int, last: int) -> Member:
         """A chunk after epochs `first` to `last`; `member` is used up."""
@@ -97,7 +98,7 @@ class Programs:
         params = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((self.width, *leaf.shape), leaf.dtype), self._one)
         state = jax.eval_shape(jax.vmap(self.recipe.optimizer.init), params)
         number = partial(jax.ShapeDtypeStruct, (self.width,))
-        return Member(params, state, number(jnp.result_type(float)), number(jnp.int32))
+        return Member(params, state, *[number(jnp.result_type(float))] * 2, number(jnp.int32))
 
     @cached_property
     def train(self) -> Callable:

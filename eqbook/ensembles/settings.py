@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-import re
+from dataclasses import fields
 from typing import Any
 
 import flax.linen as nn
@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from eqbook._identity import numbers_in
+from eqbook._identity import numbers_in, without_addresses
 from eqbook.ensembles.epoch import Recipe, init_member, member_keys
 from eqbook.grams.store import describe
 
@@ -18,7 +18,9 @@ from eqbook.grams.store import describe
 COUNTS = (*range(17), 24, 32, 48, 64, 100, 128, 256, 512, 1000, 2048, 4096, 10_000, 10**5)
 # By how much numbers may differ, relative and absolute: by what other hardware rounds differently, products of matrices
 # more than the rest. A number that a function holds may be tiny, as a weight decay is, and still decide.
-TOLERANCES = {"optimizer": (1e-4, 1e-6), "optimizer, its numbers": (1e-5, 0.0), "loss, its numbers": (1e-5, 0.0)}
+TOLERANCES = {"optimizer": (1e-4, 1e-6)} | dict.fromkeys(
+    (f"{name}, its numbers" for name in ("net", "loss", "optimizer")), (1e-5, 0.0)
+)
 OTHERS = (1e-3, 1e-6)
 
 
@@ -26,22 +28,23 @@ def describe_run(recipe: Recipe, key: jax.Array, x: jax.Array, y: jax.Array) -> 
     """The settings of a run by the names of their arguments; with equal ones, and `at_once`, members are equal.
 
     Functions have no names that can be trusted: an optimiser is described by its steps for given gradients, a network
-    also by its outputs and by the gradient of its loss, a loss by its values; both functions by the numbers they hold.
+    also by its outputs and by the gradient of its loss, a loss by its values; all by the numbers that functions hold.
     """
     params = init_member(recipe.net, member_keys(key, jnp.uint32(0))[0], x[:1])
-    jax.eval_shape(lambda params: recipe.loss(recipe.net.apply(params, x), y), params)  # errors name the whole shapes
-    gradient = jax.jit(jax.grad(lambda params: recipe.loss(recipe.net.apply(params, x[:2]), y[:2])))(params)
+    few = _few(recipe, params, x, y)
+    gradient = jax.jit(jax.grad(lambda params: recipe.loss(recipe.net.apply(params, x[few]), y[few])))(params)
     sizes = [jnp.linalg.norm(jnp.ravel(leaf)) for leaf in jax.tree.leaves(gradient)]
     augment = recipe.augment
     actions = None if augment is None else [describe(augment.action_x), describe(augment.action_y), augment.random]
-    outputs = recipe.net.apply(params, x[:2])
+    outputs = recipe.net.apply(params, x[few])
     return {
-        "net": _hash(_without_addresses(recipe.net) if isinstance(recipe.net, nn.Module) else describe(recipe.net)),
+        "net": _hash(without_addresses(recipe.net) if isinstance(recipe.net, nn.Module) else describe(recipe.net)),
+        "net, its numbers": numbers_in(_attributes(recipe.net)),
         "net, its outputs": _numbers(outputs),
         "key": _hash([str(jax.random.key_impl(key)), np.asarray(jax.random.key_data(key)).tolist()]),
         "x": _hash_array(x),
         "y": _hash_array(y),
-        "loss": _numbers(recipe.loss(outputs, y[:2])),
+        "loss": _numbers(recipe.loss(outputs, y[few])),
         "loss, its numbers": numbers_in(recipe.loss),
         "loss, its gradient": _numbers(jnp.stack(sizes)),
         "optimizer": _steps(recipe.optimizer, params),
@@ -51,6 +54,32 @@ def describe_run(recipe: Recipe, key: jax.Array, x: jax.Array, y: jax.Array) -> 
         "augment": _hash(actions),
         "precision": str(jnp.result_type(float)),
     }
+
+
+def _few(recipe: Recipe, params: Any, x: jax.Array, y: jax.Array) -> np.ndarray:
+    """Indices of two examples; of as many as a step has, if the loss takes no other number."""
+
+    def loss(rows: np.ndarray) -> None:
+        jax.eval_shape(lambda params: recipe.loss(recipe.net.apply(params, x[rows]), y[rows]), params)
+
+    size = len(x) if recipe.augment is None else recipe.augment.size(len(x))
+    step = np.arange(recipe.batch_size or size) % len(x)
+    try:
+        loss(step[:2])
+        return step[:2]
+    except Exception:  # whatever a function raises at shapes that it does not expect
+        loss(step)
+        return step
+
+
+def _attributes(net: Any) -> Any:
+    """What a Flax module is made with, and the modules in it; equal names of functions may stand for two functions."""
+    if isinstance(net, nn.Module):
+        names = sorted(field.name for field in fields(net) if field.name not in ("parent", "name"))
+        return [_attributes(getattr(net, name, None)) for name in names]
+    if isinstance(net, tuple | list):
+        return [_attributes(part) for part in net]
+    return net
 
 
 def digest(value: Any) -> str:
@@ -95,11 +124,6 @@ def _numbers(value: Any) -> list[float]:
     flat = np.nan_to_num(np.asarray(value, np.float64).reshape(-1)[:64])  # of a run that diverges, too
     largest = float(np.max(np.abs(flat), initial=0.0))
     return [np.log1p(largest), *(flat / largest if largest else flat).tolist()]
-
-
-def _without_addresses(net: nn.Module) -> str:
-    """The attributes of a module; in the next process a function in a `partial` has another place in memory."""
-    return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(net))
 
 
 def _hash(value: Any) -> str:

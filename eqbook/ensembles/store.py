@@ -24,7 +24,7 @@ from eqbook.ensembles.epoch import Member
 from eqbook.ensembles.files import load_tree, save_tree
 from eqbook.ensembles.settings import differing, digest
 
-FORMAT = 2
+FORMAT = 3
 MANIFEST, METRICS = "ensemble.json", "metrics.jsonl"
 
 
@@ -234,7 +234,7 @@ def folder_for(directory: Path, settings: dict[str, Any]) -> Path:
         stored = read_manifest(folder)
         return stored is None or not differing(stored, settings)
 
-    return first_folder(directory, f"ensemble-{digest(exact)[:16]}", fits)
+    return first_folder(directory, f"ensemble-{digest([FORMAT, exact])[:16]}", fits)
 
 
 def _end_last_line(path: Path) -> None:

@@ -116,9 +116,11 @@ def train_ensemble(
         arguments.check_sizes(size, members, epochs, batch_size, watch_batch, checkpoint_every)
         arguments.check_width(at_once, devices)
         watch, record = arguments.check_watch(x, watch), arguments.check_record(record, epochs)
-        arguments.check_part(part, size if batch_size is None else batch_size, loss)
+        step = size if batch_size is None else batch_size
+        arguments.check_part(part, step, loss)
         arguments.check_collections(net, key, x)
         recipe = Recipe(net, _loss(loss), optimizer, batch_size, augment, part, mean=loss == "cross_entropy")
+        arguments.check_step(recipe, key, x, y, step)
     threads = workers.cores() if devices is None else 1
     about: dict[str, Any] = {}
     with hosts.together():

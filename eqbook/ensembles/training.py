@@ -58,7 +58,8 @@ class Training:
                 before = self.stops[number - 1] if number else 0
                 if here.since != before:  # a run with other stops has recorded in between
                     mean = self.store.mean_losses(c, [before, stop])[-1]
-            member = here.member._replace(total=np.zeros_like(here.member.total))
+            zero = np.zeros_like(here.member.total)
+            member = here.member._replace(total=zero, lost=zero)
             here = Checkpoint(member, stop, stop)
             if self.store is not None:
                 self.store.keep(c, here)
@@ -100,8 +101,8 @@ class Training:
 
 def _mean_loss(here: Checkpoint) -> np.ndarray:
     """Mean loss of each member since the last record; NaN if there was no epoch."""
-    total = np.array(here.member.total)
-    return total / total.dtype.type(here.epoch - here.since) if here.epoch > here.since else np.full_like(total, np.nan)
+    total, lost = (np.array(part, np.float64) for part in (here.member.total, here.member.lost))
+    return (total + lost) / (here.epoch - here.since) if here.epoch > here.since else np.full_like(total, np.nan)
 
 
 def train_chunks(training: Training, chunks: range, at_once: int) -> None:

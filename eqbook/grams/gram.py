@@ -13,6 +13,7 @@ from jaxtyping import Array, Float
 
 from eqbook._checks import as_float, check_batch, check_int, check_path, check_rectangular, check_same_features
 from eqbook._hosts import hosts_of, local
+from eqbook._placement import gathered, is_elsewhere
 from eqbook._stores import store_directory
 from eqbook.grams import workers
 from eqbook.grams.methods.images import Images
@@ -98,7 +99,7 @@ def gram(
     with hosts.together():
         kinds = kinds if isinstance(kinds, str) or not isinstance(kinds, Iterable) else tuple(kinds)
         _check_options(net, kinds, tile, store, method)
-        x1, x2 = _check_inputs(x1, x2)
+        x1, x2 = _check_inputs(x1, x2, devices)
         plan = _plan(net, x1.shape[1:], x1.dtype.name, method)
     ntk = "ntk" in kinds
     if tile is None:
@@ -171,18 +172,23 @@ def _check_options(net: Sequential, kinds: object, tile: object, store: object, 
         raise ValueError(f"`method`: expected one of {METHODS}, got {method!r}.")
 
 
-def _check_inputs(x1: object, x2: object) -> tuple[Array, Array | None]:
+def _check_inputs(x1: object, x2: object, mesh: Mesh | None) -> tuple[Array, Array | None]:
     for name, x in (("x1", x1),) if x2 is None else (("x1", x1), ("x2", x2)):
+        if is_elsewhere(x):
+            raise ValueError(
+                f"`{name}`: expected an array that this process holds, got one sharded over several processes; give "
+                "each process the whole array."
+            )
         check_rectangular(name, x)
         if np.ndim(x) not in (2, 4):
             raise ValueError(
                 f"`{name}`: expected vectors [n, d] or images [n, h, w, channels], got shape {np.shape(x)}."
             )
         check_batch(name, x)
-    x1 = as_float(x1)
+    x1 = gathered(as_float(x1), mesh)
     if x2 is None:
         return x1, None
     check_same_features("x1", x1, "x2", x2)
-    x2 = as_float(x2)
+    x2 = gathered(as_float(x2), mesh, x1)
     dtype = jnp.promote_types(x1.dtype, x2.dtype)
     return x1.astype(dtype), x2.astype(dtype)

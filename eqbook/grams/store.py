@@ -9,11 +9,12 @@ from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from eqbook._files import is_sealed, not_written, remove_left_over, report, sealed, write_whole
-from eqbook._identity import numbers_in
+from eqbook._identity import numbers_in, without_addresses
 from eqbook._version import __version__
 from eqbook.groups import Action, FiniteGroup
 from eqbook.layers import Residual, Sequential
@@ -34,14 +35,26 @@ def describe(value: Any) -> Any:
     if isinstance(value, FiniteGroup):
         return ["FiniteGroup", value.names, value.table.tolist()]
     if isinstance(value, Action):
-        moved = [np.asarray(part).tolist() for part in vars(value).values() if isinstance(part, np.ndarray)]
-        return [type(value).__name__, describe(value.group), moved]
+        return [type(value).__name__, *[[name, describe(part)] for name, part in sorted(vars(value).items())]]
     if is_dataclass(value):
         return [type(value).__name__, *[[field.name, describe(getattr(value, field.name))] for field in fields(value)]]
+    if isinstance(value, np.ndarray | jax.Array):
+        return [str(value.dtype), np.asarray(value).tolist()]
+    if isinstance(value, tuple | list):
+        return [describe(part) for part in value]
+    if isinstance(value, dict):
+        return [[describe(key), describe(part)] for key, part in value.items()]
     if callable(value):  # the same name may mean two functions, and a lambda has none
-        values = np.asarray(value(jnp.asarray(PLACES)), np.float32)
-        return [getattr(value, "__name__", ""), values.tolist(), numbers_in(value)]
-    return repr(value)
+        return [getattr(value, "__name__", ""), _values(value), numbers_in(value)]
+    return without_addresses(value)
+
+
+def _values(function: Callable) -> list[float] | None:
+    """Values of a function of numbers; `None` if it is one of something else, as an action may hold."""
+    try:
+        return np.asarray(function(jnp.asarray(PLACES)), np.float32).tolist()
+    except Exception:  # whatever it raises
+        return None
 
 
 def fingerprint(net: Any, arrays: list[np.ndarray], **settings: Any) -> str:

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from eqbook._checks import as_float, check_finite, check_int
+from eqbook._checks import as_float, check_finite, check_int, check_range
 
 
 def finite_ensemble_tail(
@@ -86,7 +86,9 @@ def members_needed(
     _check_positive("delta", delta)
     _checked_variance(variance)
     variance = np.asarray(variance, np.float64)
-    return np.maximum(np.ceil(variance * _squared_deviation(epsilon) / np.asarray(delta, np.float64) ** 2), 1)
+    with np.errstate(over="ignore"):
+        found = np.ceil((np.sqrt(variance * _squared_deviation(epsilon)) / np.asarray(delta, np.float64)) ** 2)
+    return check_range("delta", np.maximum(found, 1))
 
 
 def wright_omega(y: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:

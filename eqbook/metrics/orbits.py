@@ -33,8 +33,8 @@ def relative_orbit_std(outputs: Float[Array, "order n"]) -> Float[Array, " n"]:
     r"""Standard deviation over the orbit in units of the orbit's mean.
 
     $\mathrm{std}_{g} f(\rho(g) x) \,/\, |\mathrm{mean}_{g} f(\rho(g) x)|$: the spread (population form) over
-    the orbit. It is 0 exactly for an invariant model and does not change when the outputs are rescaled; it is infinite
-    where the mean is 0 and the spread is not.
+    the orbit. It is 0 exactly for an invariant model and does not change when the outputs are rescaled, unless they
+    leave the range of normal numbers; it is infinite where the mean is 0 and the spread is not.
 
     Args:
         outputs: scalar outputs over the orbit of each input, `[order, n]`.

@@ -65,6 +65,9 @@ def test_errors_name_the_path(root, tmp_path):
     folder = ImageFolder(root, side=4)
     with pytest.raises(ValueError, match="`size`: expected at most 3"):
         folder.subset("val", 4, 0)
+    for rows in ([-1], [7]):
+        with pytest.raises(ValueError, match="`rows`: expected a list of pictures 0 .. 6"):
+            list(folder.batches("train", rows, 1))
     (root / "val" / "n02" / "0.JPEG").unlink()
     with pytest.raises(DataDirectoryError, match="n02`: expected a folder with pictures"):
         folder.files("val")

@@ -53,8 +53,16 @@ def test_known_values():
     assert onsager_energy(1e-2) == pytest.approx(-2)
     for temperature in (0.011, 0.009, 1e-3, 1e-300):
         assert kaufman_energy(4, temperature) == pytest.approx(-2)
-    # u = -2 K + O(K^3); as 1 - k^2 tends to 1, about eps / K of it is lost
-    assert onsager_energy(1e6) == pytest.approx(-2e-6, abs=np.finfo(float).eps * 1e6)
+
+
+@pytest.mark.parametrize("temperature", [1e4, 1e6, 1e8])
+def test_digits_at_high_temperatures(temperature):
+    """u = -2 K - c K^3 with two bonds for each site, but four with 2 sites on a side; odd loops add K^2."""
+    K = 1 / temperature
+    assert onsager_energy(temperature) == pytest.approx(-2 * K, rel=10 * K**2 + 1e-15)
+    for side, bonds in ((2, 4), (3, 2), (8, 2), (16, 2)):
+        bound = 10 * K ** (1 if side == 3 else 2) + 20 * np.finfo(float).eps * temperature
+        assert kaufman_energy(side, temperature) == pytest.approx(-bonds * K, rel=bound)
 
 
 @pytest.mark.parametrize(

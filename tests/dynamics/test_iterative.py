@@ -153,6 +153,20 @@ def test_a_finite_time_is_that_of_the_diagonalisation(x64, t, schedule):
     assert relative_error(found, expected) < 1e-9 or t == 0 and not np.any(found)
 
 
+@pytest.mark.parametrize("t, bound", [(1.0, 1e-4), (10.0, 1e-3), (100.0, 5e-3)])
+def test_a_dominant_eigenvalue_in_single_precision(t, bound):
+    """What a step leaves of a vector may be small beside the largest eigenvalue, and yet no rounding."""
+    n, rng = 1000, np.random.default_rng(0)
+    x = (1 + 0.1 * rng.normal(size=(n, 20))).astype(np.float32)
+    layers = (eq.Dense(1, b_std=1.0), eq.Relu()) * 2
+    ntk = np.asarray(eq.gram(eq.Sequential(*layers, eq.Dense(1)), x).ntk)
+    y = np.tanh(3 * (x[:, :1] - 1))
+    values, vectors = np.linalg.eigh(ntk.astype(float))
+    assert values[-1] > 1e3 * values[-2], "the others are dwarfed"
+    expected = vectors @ ((-np.expm1(-values * t) / values)[:, None] * (vectors.T @ y))
+    assert relative_error(learned_targets(RowMatrix(ntk), y, t), expected) < bound
+
+
 def test_eigenvectors_end_the_krylov_space_early(x64):
     ntk, _ = problem(20)
     values, vectors = np.linalg.eigh(ntk)

@@ -35,6 +35,7 @@ def test_against_the_dense_kernel(x64):
 def test_a_key_draws_the_parameters():
     params = NET.init(jax.random.key(3), X.shape)
     assert ntk_learning_rate(NET, jax.random.key(3), X) == pytest.approx(ntk_learning_rate(NET, params, X), rel=1e-5)
+    assert ntk_learning_rate(NET, jax.random.PRNGKey(3), X) == ntk_learning_rate(NET, jax.random.key(3), X)
     assert ntk_learning_rate(NET, jax.random.key(4), X) != pytest.approx(ntk_learning_rate(NET, params, X), rel=1e-5)
 
 

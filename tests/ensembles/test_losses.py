@@ -1,11 +1,13 @@
 """The two losses against their formulas."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from numbers_drawn import normal
 
 from eqbook.ensembles import cross_entropy, squared_error
+from eqbook.ensembles.epoch import _added
 
 
 def test_squared_error_is_half_the_sum():
@@ -22,6 +24,16 @@ def test_cross_entropy_is_the_mean_log_likelihood():
     exponentials = np.exp(np.asarray(scores, np.float64))
     expected = -np.mean(np.log(exponentials[np.arange(4), labels] / exponentials.sum(1)))
     np.testing.assert_allclose(cross_entropy(scores, labels), expected, rtol=1e-6)
+
+
+def test_the_mean_over_many_epochs_keeps_its_digits():
+    """A sum in single precision would have lost a hundredth."""
+    start = jnp.float32(0), jnp.float32(0)
+    total, lost = jax.lax.fori_loop(0, 10**6, lambda _, carry: _added(*carry, jnp.float32(0.1)), start)
+    mean = (float(total) + float(lost)) / 10**6
+    assert mean == pytest.approx(float(np.float32(0.1)), rel=1e-9)
+    total, lost = _added(*_added(jnp.float32(1e8), jnp.float32(0), jnp.float32(1)), jnp.float32(-1e8))
+    assert float(total) + float(lost) == 1
 
 
 @pytest.mark.parametrize("targets", [jnp.zeros(3), jnp.zeros((3, 1), int), jnp.zeros(2, int)])

@@ -35,7 +35,7 @@ def values(shape, seed=0):
 def member(chunk, epoch=0):
     """A chunk of two members, its numbers its own."""
     params = {"w": values((2, 3, 5), 10 * chunk + epoch), "b": values((2, 5), 10 * chunk + epoch + 1)}
-    return Member(params, (values((2, 4), chunk),), values(2, chunk), np.zeros(2, np.int32))
+    return Member(params, (values((2, 4), chunk),), values(2, chunk), values(2, chunk), np.zeros(2, np.int32))
 
 
 SHAPES = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), member(0))

@@ -159,6 +159,14 @@ PLACES = {
         eq.Sequential(LIFT, eq.Residual(eq.GroupPool(), eq.Dense(2))), IMAGES,
         "^layer 1: Residual.*: expected a branch that keeps .*, got a batch of vectors from a feature map on the plane",
     ),
+    "branch that ends with a nonlinearity": (
+        eq.Sequential(eq.Dense(2), eq.Residual(eq.Dense(2), eq.Relu()), eq.Dense(1)), VECTORS,
+        r"^layer 1: Residual.*: expected a branch whose last layer has weights, got Relu\(\)",
+    ),
+    "branch that ends with a nonlinearity, in a network of its own": (
+        eq.Sequential(eq.Dense(2), eq.Residual(eq.Dense(2), eq.Sequential(eq.Relu())), eq.Dense(1)), VECTORS,
+        r"^layer 1: Residual.*: expected a branch whose last layer has weights, got Sequential\(Relu\(\)\)",
+    ),
     "branch that shrinks": (
         eq.Sequential(eq.Conv(2, PIXEL), eq.Residual(eq.Conv(2, (2, 2), padding="VALID")), eq.Flatten()), IMAGES,
         r"^layer 1: Residual.*: expected a branch that keeps .*, got pairs of \(3, 3\) from \(4, 4\)",

@@ -61,6 +61,18 @@ x = inputs(case.shape, 11)
 tiled = eq.gram(case.net, x, mesh=two_axes, tile=4)
 assert relative_error(tiled.ntk, eq.gram(case.net, x).ntk) < tolerance(np.float32, 30)
 assert len(outputs[0].sharding.device_set) == 8
+for kind in (jax.sharding.AxisType.Explicit, jax.sharding.AxisType.Auto):
+    rows = jax.make_mesh((8,), ("rows",), (kind,))
+    spread = jax.device_put(inputs(case.shape, 16), jax.sharding.NamedSharding(rows, jax.P("rows")))
+    apart = jax.device_put(inputs(case.shape, 5, seed=1), jax.devices()[3])
+    for options in ({}, {"mesh": rows, "tile": 3}):
+        np.testing.assert_array_equal(
+            eq.gram(case.net, spread, **options).ntk, eq.gram(case.net, np.asarray(spread), **options).ntk
+        )
+        expected = eq.gram(case.net, np.asarray(spread), np.asarray(apart), **options).ntk
+        np.testing.assert_array_equal(eq.gram(case.net, spread, apart, **options).ntk, expected)
+        turned = np.asarray(eq.gram(case.net, apart, spread, **options).ntk.T)
+        assert relative_error(turned, expected) < tolerance(np.float32, 30)
 print("all agree")
 """
 

@@ -17,6 +17,7 @@ sp = pytest.importorskip("scipy.special")
 
 from eqbook.kernels import PairKernel, kernel_map, pair_kernel, relu_dual, so3  # noqa: E402
 from eqbook.kernels.recursion import input_kernel  # noqa: E402
+from eqbook.kernels.so3.correlation import added_in_rows  # noqa: E402
 from eqbook.kernels.so3.literal import literal_kernel  # noqa: E402
 from eqbook.kernels.so3.places import on_rule, on_subgroup  # noqa: E402
 
@@ -349,6 +350,23 @@ def test_gram_in_both_precisions(net, x64):
         scale = np.sqrt(np.outer(np.diag(b), np.diag(b)))
         assert np.max(np.abs(a - b) / scale) < 1e-5
         np.testing.assert_allclose(np.diag(a), np.diag(b), rtol=1e-5)
+
+
+@pytest.mark.parametrize("bandwidth", [4, 8])
+@pytest.mark.parametrize("layer", [eq.Relu(), eq.Erf()], ids=lambda layer: type(layer).__name__)
+def test_constant_signals_in_single_precision(layer, bandwidth, x64):
+    """All terms of the mean over rotations are equal, so that roundings of their sum do not cancel."""
+    net = eq.Sequential(eq.LiftS2(2), layer, eq.SO3Conv(2), layer, eq.SO3Pool())
+    x = np.linspace(0.5, 1.5, 3)[:, None, None, None] * np.ones((3, 2 * bandwidth, 2 * bandwidth - 1, 1))
+    low, high = eq.gram(net, x.astype("float32")), eq.gram(net, x.astype("float32").astype(float))
+    for kind in ("nngp", "ntk"):
+        np.testing.assert_allclose(getattr(low, kind), getattr(high, kind), rtol=1e-5)
+
+
+@pytest.mark.parametrize("points", [1, 7, 32, 37, 4000, 10_976])
+def test_sums_in_rows(points):
+    terms = np.full((points, 3), 0.1, np.float32)
+    np.testing.assert_allclose(added_in_rows(terms), points * np.float64(terms[0]), rtol=1e-6)
 
 
 def test_dtype_without_64_bit_types():

@@ -7,15 +7,20 @@ from eqbook.kernels.state import PairKernel
 from eqbook.layers import Activation, Erf, Relu, Residual, Sequential, output_domain
 
 
-def ends_with_weights(branch: Sequential) -> bool:
+def ends_with_weights(branch: Sequential, fresh: bool = False) -> bool:
     """Whether the output changes its sign with weights of the branch, which decorrelates it from the input.
 
     Means over pixels, normalisation and residual sums keep the sign of what they get; a nonlinearity does not.
+
+    Args:
+        branch: the layers.
+        fresh: whether what comes in does so.
     """
-    fresh = False
     for layer in branch.layers:
         if hasattr(layer, "W_std"):
             fresh = True
+        elif isinstance(layer, Sequential):
+            fresh = ends_with_weights(layer, fresh)
         elif isinstance(layer, Relu | Erf | Activation):
             fresh = False
     return fresh
