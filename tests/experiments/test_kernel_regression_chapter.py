@@ -84,6 +84,7 @@ def test_reads_either_data_set(run_paper_profile, data):
         "dense",
         "gains",
         "differences[",
+        "recorded is",
     )
     later += ("def predict", "correct[", "results.benchmark")
     names, recorded = run_paper_profile("kernel_regression", {**CUT, "data": data}, FETCHED, later)
