@@ -1,6 +1,7 @@
 """Checks of the arguments of `train_ensemble`."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import flax.linen as nn
@@ -57,8 +58,19 @@ def check_collections(net: Any, key: jax.Array, x: Array) -> None:
 
 def check_step(recipe: Recipe, key: jax.Array, x: Array, y: Array, size: int) -> None:
     """Raise unless the loss of a step of `size` examples is a number, from whose gradient the optimiser makes steps."""
-    params = abstract_member(recipe.net, key, x[:1])
-    batch = [jax.ShapeDtypeStruct((size, *z.shape[1:]), z.dtype) for z in (x, y)]
+    example, *batch = (jax.ShapeDtypeStruct((n, *z.shape[1:]), z.dtype) for n, z in ((1, x), (size, x), (size, y)))
+    try:
+        hash(recipe)
+        check = _check_step
+    except TypeError:  # an optimiser without a hash
+        check = _check_step.__wrapped__
+    check(recipe, jax.ShapeDtypeStruct(key.shape, key.dtype), example, *batch)
+
+
+@lru_cache(maxsize=64)
+def _check_step(recipe: Recipe, key: Any, example: Any, *batch: Any) -> None:
+    """The check for abstract arrays; once for a recipe and shapes, since a large network takes long to trace."""
+    params = abstract_member(recipe.net, key, example)
     found = jax.eval_shape(lambda p, inputs, y: recipe.loss(recipe.net.apply(p, inputs), y), params, *batch)
     if getattr(found, "shape", None) != () or not jnp.issubdtype(found.dtype, jnp.floating):
         raise ValueError(f"`loss`: expected one real number for a batch, as a mean or a sum is, got {found!r}.")
