@@ -75,7 +75,7 @@ def check_range(name: str, found: Any) -> Any:
     if isinstance(found, jax.core.Tracer):
         return found
     # NumPy's own: JAX would narrow its float64.
-    if not (np if isinstance(found, np.ndarray) else jnp).isfinite(found).all():
+    if not (np if isinstance(found, np.ndarray | np.generic) else jnp).isfinite(found).all():
         raise ValueError(
             f"`{name}`: expected numbers that stay finite in {found.dtype}, got NaN or infinity; scale them, or use "
             "float64."

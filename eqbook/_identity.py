@@ -25,6 +25,12 @@ def numbers_in(value: Any) -> list[float]:
     return list(_walk(value, set()))
 
 
+def key_numbers(array: Any) -> Any:
+    """The numbers of an array of random keys, which NumPy cannot read; any other array as it is."""
+    is_key = isinstance(array, jax.Array) and jax.dtypes.issubdtype(array.dtype, jax.dtypes.prng_key)
+    return jax.random.key_data(array) if is_key else array
+
+
 def without_addresses(value: Any) -> str:
     """What a value shows of itself, but for its place in memory, which is another one in the next process."""
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
@@ -35,6 +41,7 @@ def _walk(value: Any, seen: set[int]):
         if np.isfinite(value := _float(value)):
             yield value
     elif isinstance(value, np.ndarray | jax.Array):
+        value = key_numbers(value)
         if not isinstance(value, jax.core.Tracer) and np.asarray(value).dtype.kind in "biuf":
             flat = np.asarray(value).reshape(-1)
             yield from (float(number) for number in flat[:FEW] if np.isfinite(number))

@@ -115,9 +115,9 @@ def _lanczos(matrix: Array, y: Array, steps: int) -> tuple[Array, Array, Array]:
             for _ in range(2):  # against the whole basis, twice: rounding would bring back what has converged
                 new = new - jnp.matmul(basis.T, jnp.matmul(basis, new, precision="highest"), precision="highest")
             size = jnp.linalg.norm(new)
-            # Else the space is invariant, and the rest stays 0. No more than a rounding of the products: a kernel whose
-            # largest eigenvalue dwarfs the others leaves little of each new vector, and all of them matter.
-            there = size > eps * scale
+            # Else the space is invariant, and the rest stays 0. A few roundings of the products, and no more: a kernel
+            # whose largest eigenvalue dwarfs the others leaves little of each new vector, and all of them matter.
+            there = size > 16 * eps * scale
             new = jnp.where(there, new / jnp.where(there, size, 1), 0)
             size = jnp.where(there, size, 0)
             t = t.at[k, k + 1].set(size, mode="drop").at[k + 1, k].set(size, mode="drop")

@@ -185,10 +185,9 @@ def _check_inputs(x1: object, x2: object, mesh: Mesh | None) -> tuple[Array, Arr
                 f"`{name}`: expected vectors [n, d] or images [n, h, w, channels], got shape {np.shape(x)}."
             )
         check_batch(name, x)
-    x1 = gathered(as_float(x1), mesh)
     if x2 is None:
-        return x1, None
+        return gathered([as_float(x1)], mesh)[0], None
     check_same_features("x1", x1, "x2", x2)
-    x2 = gathered(as_float(x2), mesh, x1)
+    x1, x2 = gathered([as_float(x1), as_float(x2)], mesh)
     dtype = jnp.promote_types(x1.dtype, x2.dtype)
     return x1.astype(dtype), x2.astype(dtype)

@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import fields, is_dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +15,28 @@ import jax.numpy as jnp
 import numpy as np
 
 from eqbook._files import is_sealed, not_written, remove_left_over, report, sealed, write_whole
-from eqbook._identity import numbers_in, without_addresses
+from eqbook._identity import key_numbers, numbers_in, without_addresses
 from eqbook._version import __version__
 from eqbook.groups import Action, FiniteGroup
 from eqbook.layers import Residual, Sequential
 
-FORMAT = 3
+FORMAT = 4
 MANIFEST = "gram.json"
 # Where the values of a function are looked at: densely around 0, and over many orders of magnitude.
 LARGE = np.logspace(-6, 6, 97)
 PLACES = np.concatenate([np.linspace(-4, 4, 257), -LARGE, LARGE]).astype(np.float32)
 
 
-def describe(value: Any) -> Any:
-    """What a network, a group, an array or a function is, in terms that another process would use too."""
+def describe(value: Any, within: tuple[int, ...] = ()) -> Any:
+    """What a network, a group, an array or a function is, in terms that another process would use too.
+
+    Args:
+        value: anything.
+        within: of which values it is a part, by `id`; a part that is the whole again ends the description.
+    """
+    if id(value) in within:
+        return "itself"
+    part_of = partial(describe, within=(*within, id(value)))
     if isinstance(value, Sequential):
         return ["Sequential", *map(describe, value.layers)]
     if isinstance(value, Residual):
@@ -35,15 +44,17 @@ def describe(value: Any) -> Any:
     if isinstance(value, FiniteGroup):
         return ["FiniteGroup", value.names, value.table.tolist()]
     if isinstance(value, Action):
-        return [type(value).__name__, *[[name, describe(part)] for name, part in sorted(vars(value).items())]]
+        return [type(value).__name__, *[[name, part_of(part)] for name, part in sorted(vars(value).items())]]
     if is_dataclass(value):
         return [type(value).__name__, *[[field.name, describe(getattr(value, field.name))] for field in fields(value)]]
     if isinstance(value, np.ndarray | jax.Array):
-        return [str(value.dtype), np.asarray(value).tolist()]
+        return [str(value.dtype), np.asarray(key_numbers(value)).tolist()]
     if isinstance(value, tuple | list):
-        return [describe(part) for part in value]
+        return [part_of(part) for part in value]
+    if isinstance(value, set | frozenset):  # in the next process they have another order
+        return sorted(map(repr, map(part_of, value)))
     if isinstance(value, dict):
-        return [[describe(key), describe(part)] for key, part in value.items()]
+        return [[part_of(key), part_of(part)] for key, part in value.items()]
     if callable(value):  # the same name may mean two functions, and a lambda has none
         return [getattr(value, "__name__", ""), _values(value), numbers_in(value)]
     return without_addresses(value)
@@ -96,7 +107,7 @@ class Store:
             found = json.loads(content)
         except (ValueError, RecursionError):  # not JSON, or not even text, or nested without end
             found = None
-        if not is_sealed(found):
+        if not is_sealed(found) or found.get("format") != FORMAT:
             raise ValueError(
                 f"`store`: {manifest} is damaged or of another version; choose another folder, or delete it."
             )

@@ -14,6 +14,9 @@ from eqbook.groups.planar import cyclic, dihedral
 class Action:
     """An action of a finite group on arrays; axes in front of those that it moves are batch axes.
 
+    What decides what an action of your own does should be among its attributes, and nothing that changes: a store
+    tells two actions apart by them.
+
     Attributes:
         group: the group that acts.
     """

@@ -60,7 +60,7 @@ def quadrature_dual(function: Callable, nodes: int, a: Scalar, b: Scalar, c: Sca
         $E[\sigma(u)\sigma(v)]$ and $E[\sigma'(u)\sigma'(v)]$. At a variance of 0 the derivative is that of the function
         at 0, as JAX has it. Where inputs coincide or are opposite the slope of the second in `c` is taken as 0, since
         it may be infinite; gradients in the inputs do not need it. At a variance of 0 second derivatives are not right.
-        Slopes are those of the integral: with few nodes the sum has others.
+        Slopes are those of the integral, not of the sum over few nodes.
 
     Raises:
         ValueError: if `function` is none, or `nodes` is not an integer from 1 to 256.

@@ -88,7 +88,7 @@ def members_needed(
     variance = np.asarray(variance, np.float64)
     with np.errstate(over="ignore"):
         found = np.ceil((np.sqrt(variance * _squared_deviation(epsilon)) / np.asarray(delta, np.float64)) ** 2)
-    return check_range("delta", np.maximum(found, 1))
+    return check_range("variance` and `delta", np.maximum(found, 1))
 
 
 def wright_omega(y: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:

@@ -167,6 +167,20 @@ def test_a_dominant_eigenvalue_in_single_precision(t, bound):
     assert relative_error(learned_targets(RowMatrix(ntk), y, t), expected) < bound
 
 
+def test_a_small_invariant_space_in_single_precision():
+    """Three eigenvectors of a matrix whose other eigenvalues, far smaller and many, must not be taken up as noise."""
+    n, rng = 400, np.random.default_rng(0)
+    basis = np.linalg.qr(rng.normal(size=(n, n)))[0]
+    values = np.geomspace(1e2, 1e-4, n)
+    matrix = ((basis * values) @ basis.T).astype(np.float32)
+    chosen = [0, 60, 120]
+    y = basis[:, chosen].sum(1, keepdims=True)
+    for t in (100.0, 1e4):
+        found = learned_targets(RowMatrix(matrix), y, t)
+        expected = basis[:, chosen] @ (-np.expm1(-values[chosen] * t) / values[chosen])[:, None]
+        assert relative_error(found, expected) < 1e-3
+
+
 def test_eigenvectors_end_the_krylov_space_early(x64):
     ntk, _ = problem(20)
     values, vectors = np.linalg.eigh(ntk)

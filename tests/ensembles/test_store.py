@@ -413,3 +413,32 @@ def test_a_loss_may_want_the_whole_batch(tmp_path):
     loss = lambda outputs, y: jnp.sum(weights * (outputs - y) ** 2)  # noqa: E731
     assert_same_bits(train(tmp_path, loss=loss, batch_size=None), train(loss=loss, batch_size=None))
     assert_same_bits(train(tmp_path, loss=loss, batch_size=None), train(loss=loss, batch_size=None))
+
+
+class Keyed(Roll):
+    """Holds what NumPy cannot read, and itself."""
+
+    def __init__(self, steps, seed):
+        super().__init__(steps)
+        self.key, self.whole, self.names = jax.random.key(seed), self, {"a", "b", "c"}
+
+
+def test_random_keys_that_things_hold_are_told_apart(tmp_path):
+    """By an action, by a function of a module, and by an optimiser."""
+    images = dict(x=normal(12, (4, 5, 5, 1)), y=normal(13, (4, 2)), net=IMAGE_NET, watch=None, members=1, epochs=1)
+    kinds = {
+        "augment": lambda seed: images | {"augment": eq.ensembles.full_orbits(Keyed(1, seed))},
+        "net": lambda seed: {"net": Activated(partial(shifted, jax.random.key(seed)))},
+        "optimizer": lambda seed: {
+            "optimizer": optax.chain(optax.add_noise(0.1, 0.5, jax.random.key(seed)), optax.sgd(0.1))
+        },
+    }
+    for name, arguments in kinds.items():
+        train(tmp_path / name, **arguments(0))
+        train(tmp_path / name, **arguments(0))
+        with pytest.raises(ValueError, match=f"other settings: .*{name}"):
+            train(tmp_path / name, **arguments(1))
+
+
+def shifted(key, z):
+    return z + jax.random.normal(key, z.shape[-1:])

@@ -17,7 +17,6 @@ sp = pytest.importorskip("scipy.special")
 
 from eqbook.kernels import PairKernel, kernel_map, pair_kernel, relu_dual, so3  # noqa: E402
 from eqbook.kernels.recursion import input_kernel  # noqa: E402
-from eqbook.kernels.so3.correlation import added_in_rows  # noqa: E402
 from eqbook.kernels.so3.literal import literal_kernel  # noqa: E402
 from eqbook.kernels.so3.places import on_rule, on_subgroup  # noqa: E402
 
@@ -184,6 +183,21 @@ def test_default_quadrature_has_converged(bandwidth, channels, x64):
     fine = gram_at(so3.identity_rule(bandwidth, size + 5), so3.rotation_rule(bandwidth, size + 5))
     scale = np.sqrt(np.outer(np.diag(fine), np.diag(fine)))
     assert np.max(np.abs(ours - fine) / scale) < 1e-5
+
+
+def test_a_symmetric_signal_needs_a_larger_rule(x64):
+    """As the docstring says: rotations about its axis keep it, and its kink fills a circle of them."""
+    colatitude = (2 * np.arange(8) + 1) * np.pi / 16
+    profile = np.cos(colatitude) + 0.5 * np.cos(2 * colatitude) - 0.3 * np.cos(3 * colatitude)
+    x = np.broadcast_to(profile[:, None, None], (8, 7, 1))[None]
+
+    def ntk(size):
+        layers = (eq.LiftS2(1, quadrature=size), eq.Relu(), eq.SO3Conv(1), eq.Relu(), eq.SO3Pool())
+        return float(eq.gram(eq.Sequential(*layers), x).ntk[0, 0])
+
+    default, middle, fine = map(ntk, (None, 30, 40))
+    assert -5e-4 < default / fine - 1 < -1e-5
+    assert abs(middle / fine - 1) < 2e-5
 
 
 def test_quadrature_converges(x64):
@@ -361,12 +375,6 @@ def test_constant_signals_in_single_precision(layer, bandwidth, x64):
     low, high = eq.gram(net, x.astype("float32")), eq.gram(net, x.astype("float32").astype(float))
     for kind in ("nngp", "ntk"):
         np.testing.assert_allclose(getattr(low, kind), getattr(high, kind), rtol=1e-5)
-
-
-@pytest.mark.parametrize("points", [1, 7, 32, 37, 4000, 10_976])
-def test_sums_in_rows(points):
-    terms = np.full((points, 3), 0.1, np.float32)
-    np.testing.assert_allclose(added_in_rows(terms), points * np.float64(terms[0]), rtol=1e-6)
 
 
 def test_dtype_without_64_bit_types():

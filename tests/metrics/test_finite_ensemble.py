@@ -83,6 +83,10 @@ def test_members_needed_is_the_same_in_any_unit(dtype):
     assert members_needed(0.1, 2.0**-100, 2.0**-190) == members_needed(0.1, 1.0, 2.0**10) > 1000
 
 
+def test_members_needed_may_leave_the_range_of_single_precision():
+    assert 1e40 < members_needed(0.05, 1e-20, 2.0) < 1e41
+
+
 def test_no_variance_no_deviation():
     np.testing.assert_array_equal(finite_ensemble_tail(0.1, np.zeros(2), 3), 0)
     np.testing.assert_array_equal(finite_ensemble_deviation(0.1, np.zeros(2), 3), 0)

@@ -17,7 +17,6 @@ from eqbook.grams.methods.images import LANES
 from eqbook.grams.methods.program import Affine, Program
 from eqbook.grams.methods.steps import Field, Pair, Scales, Walk, at, variances
 from eqbook.kernels.so3 import identity_rule, separable_correlation, separable_rule, sphere_coefficients
-from eqbook.kernels.so3.correlation import added_in_rows
 
 Features = tuple[Float[Array, "coefficients channels n"], list[Scales]]
 
@@ -75,7 +74,8 @@ class Sphere:
         walk = Walk(_same, _same, lambda index: (one[1][index], two[1][index]), ntk, true)
         pair = walk.run(self.program.steps, (start, None))
         weights = jnp.asarray(weights, start.dtype)[:, None]
-        return at(pair, lambda field: added_in_rows(weights * field))
+        # No matrix product: on a CPU it adds thousands of numbers in one row, and loses two digits.
+        return at(pair, lambda field: jnp.sum(weights * field, 0))
 
     def terms(self, shape: tuple[int, ...], pairs: int) -> int:
         """The kernel is taken whole."""

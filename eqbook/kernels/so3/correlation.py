@@ -20,8 +20,6 @@ from jaxtyping import Array, Float
 from eqbook.kernels.so3.rotations import identity_rule, rotation_rule
 from eqbook.kernels.so3.wigner import wigner_table
 
-FEW = 32  # terms that are added up in one row
-
 
 def correlation_features(
     f1: Float[Array, "*batch coefficients channels"], f2: Float[Array, "*batch coefficients channels"]
@@ -75,20 +73,6 @@ def correlation(
     return jnp.matmul(features, jnp.asarray(table, features.dtype), precision=jax.lax.Precision.HIGHEST)
 
 
-def added_in_rows(terms: Float[Array, "points ..."]) -> Float[Array, "..."]:
-    """The sum of many numbers, a few neighbours at a time: added up in one row, thousands lose two digits.
-
-    Args:
-        terms: what to add, along the first axis.
-    """
-    while len(terms) > 1:
-        few = max(divisor for divisor in range(1, FEW + 1) if len(terms) % divisor == 0)
-        if few == 1:
-            return jnp.sum(terms, 0)
-        terms = jnp.sum(terms.reshape(-1, few, *terms.shape[1:]), 1)
-    return terms[0]
-
-
 def mean_over_rotations(
     values: Float[Array, "*batch points"], size: int, around_identity: bool = False
 ) -> Float[Array, "*batch"]:
@@ -100,4 +84,5 @@ def mean_over_rotations(
         around_identity: which of the two.
     """
     weights = (identity_rule if around_identity else rotation_rule)(1, size)[1]
-    return added_in_rows(jnp.moveaxis(values * jnp.asarray(weights, values.dtype), -1, 0))
+    # No matrix product: it adds thousands of numbers in one row, and loses two digits.
+    return jnp.sum(values * jnp.asarray(weights, values.dtype), -1)
