@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.measure import ROOT
+from eqbook.results.circumstances import short_commit
 
 RESULTS = ROOT / "benchmarks" / "results"
 ORDER = ("fcn", "conv_flatten", "conv_pool", "c4_16", "c4_32", "c4_32_many", "so3", "so3_many", "arora")
@@ -145,9 +146,8 @@ def circumstances(records: dict[str, dict[str, Any]]) -> str:
     for name, record in records.items():
         about = record["circumstances"]
         packages = ", ".join(f"{package} {version}" for package, version in about["versions"].items())
-        commit, *dirty = about["commit"].split("+")
         place = f"{about['processor']}, {about['cores']} cores; JAX on {about['devices']}"
-        text = f"{place}\n{packages}\ncommit {'+'.join([commit[:12], *dirty])}"
+        text = f"{place}\n{packages}\ncommit {short_commit(about['commit'])}"
         alike.setdefault(text, []).append(f"{name} ({about['date'][:16]}, load {about['load']:.1f})")
     return "\n\n".join(f"{text}\n{', '.join(names)}" for text, names in alike.items())
 

@@ -132,8 +132,15 @@ def as_float(x: Any, name: str = "x") -> jax.Array:
     check_numeric(name, x)
     if not isinstance(x, jax.Array) and (wide := _wide_integers(x)) is not None:
         x = wide.astype(np.dtype(jnp.result_type(float)))
-    x = jnp.asarray(x)
+    x = jnp.asarray(native(x))
     return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(jnp.result_type(float))
+
+
+def native(x: Any) -> Any:
+    """A NumPy array in the byte order of the machine, at most 64 bits wide, as JAX needs it; anything else as it is."""
+    if not isinstance(x, np.ndarray | np.generic) or x.dtype.kind not in "iuf":
+        return x
+    return x.astype(np.float64 if x.dtype.itemsize > 8 else x.dtype.newbyteorder("="), copy=False)
 
 
 def check_integers(name: str, value: Any) -> None:

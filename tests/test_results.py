@@ -184,6 +184,13 @@ def test_commit(tmp_path):
     assert circumstances.commit_of(tmp_path) == commit + "+dirty"
 
 
+def test_changed_sources_are_seen_in_the_caption(folder, monkeypatch):
+    assert circumstances.short_commit("unknown") == "unknown"
+    monkeypatch.setattr(results.record, "commit_of", lambda folder: 40 * "a" + "+dirty")
+    results.write("chapter", SETTINGS, VALUES, 90)
+    assert str(results.read("chapter")).endswith("commit aaaaaaaaaaaa+dirty")
+
+
 def test_records_do_not_make_a_commit_dirty(tmp_path):
     def git(*arguments):
         done = subprocess.run(["git", *arguments], cwd=tmp_path, check=True, capture_output=True, text=True)

@@ -14,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Key, Shaped
 
-from eqbook._checks import check_finite, check_int, check_key, check_number
+from eqbook._checks import as_float, check_finite, check_int, check_key, check_number, check_range
 
 CRITICAL_TEMPERATURE = 2 / float(np.log1p(np.sqrt(2)))  # of the infinite lattice: 2.269
 OFFERED = 0.9  # share of the spins that a Metropolis step offers a flip
@@ -149,17 +149,19 @@ def local_energies(spins: Shaped[Array, "*batch side side 1"]) -> Spins:
         spins: $s$, or any numbers in their place, `[..., side, side, 1]`.
 
     Returns:
-        Array of the same shape; a lattice of equal spins has E(i) = 4.
+        Floats of the same shape, of the dtype of `spins` if that is floating; a lattice of spins 1 has E(i) = 4.
 
     Raises:
-        ValueError: if the shape is another one, or spins are not finite real numbers.
+        ValueError: if the shape is another one, spins are not finite real numbers, or an energy has left the dtype.
     """
     check_finite("spins", spins)
-    spins = jnp.asarray(spins)
+    # Floats: products of integers would wrap around, those of 8 bits at 128.
+    with np.errstate(over="ignore"):
+        spins = as_float(spins, "spins")
     if spins.ndim < 3 or spins.shape[-1] != 1:
         raise ValueError(f"`spins`: expected [..., side, side, 1], got shape {spins.shape}; add the axis of channels.")
     neighbours = sum(jnp.roll(spins, shift, axis) for shift in (1, -1) for axis in (-3, -2))
-    return spins * neighbours
+    return check_range("spins", spins * neighbours)
 
 
 def total_energy(spins: Shaped[Array, "*batch side side 1"], J: float = 1.0) -> Float[Array, "*batch"]:
@@ -170,7 +172,11 @@ def total_energy(spins: Shaped[Array, "*batch side side 1"], J: float = 1.0) -> 
         J: coupling, of either sign.
 
     Raises:
-        ValueError: if the shape is another one, or spins or the coupling are not finite real numbers.
+        ValueError: if the shape is another one, spins or the coupling are not finite real numbers, or an energy has
+            left the dtype.
     """
     check_finite("J", J)
-    return -J * jnp.mean(local_energies(spins), axis=(-3, -2, -1))
+    with np.errstate(over="ignore"):
+        # Of an unsigned integer there is no -J; Python's numbers leave the dtype to the spins.
+        J = as_float(float(J) if isinstance(J, int) else J, "J")
+    return check_range("spins` and `J", -J * jnp.mean(local_energies(spins), axis=(-3, -2, -1)))

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from eqbook._checks import check_finite, check_int, check_ndim, check_rectangular
+from eqbook._checks import check_finite, check_int, check_integers, check_ndim, check_range, check_rectangular
 from eqbook.data.molecules import ELEMENTS
 
 POWERS = (2, 6)
@@ -40,7 +40,8 @@ def sphere_signals(
         $F$, of the dtype of `positions`, `[..., atoms, 2L, 2L - 1, 10]`; 0 in empty slots.
 
     Raises:
-        ValueError: if the shapes do not fit, or an array is not one of finite real numbers.
+        ValueError: if the shapes do not fit, an array is not one of finite real numbers, or two atoms lie on each other
+            or so close that signals are not finite in the dtype.
 
     References:
         Misof, Kessel, Gerken, "Equivariant Neural Tangent Kernels", 2025, https://arxiv.org/abs/2406.06504; after
@@ -48,7 +49,12 @@ def sphere_signals(
     """
     check_finite("charges", charges)
     check_finite("positions", positions)
-    charges, positions = jnp.asarray(charges), jnp.asarray(positions)
+    check_integers("charges", charges)
+    given = charges, positions
+    with np.errstate(over="ignore"):
+        charges = jnp.asarray(charges)
+        if not isinstance(positions, jax.Array):
+            positions = check_range("positions", jnp.asarray(positions))  # 1e300 is infinite in float32
     if positions.ndim < 2 or positions.shape != (*charges.shape, 3):
         raise ValueError(
             f"`positions`: expected [..., atoms, 3] for charges of shape {charges.shape}, got shape {positions.shape}."
@@ -61,7 +67,26 @@ def sphere_signals(
     signals = jax.lax.map(
         lambda one: _signals(*one, x), flat, batch_size=min(check_int("chunk", chunk, 1), len(flat[0]))
     )
+    # Abstract values (inside `jit`) pass: they cannot be looked at.
+    if not isinstance(signals, jax.core.Tracer) and not jnp.isfinite(signals).all():
+        raise ValueError(_advice(*given, positions.dtype))
     return signals.reshape(*batch, *signals.shape[1:])
+
+
+def _advice(charges: Int[Array, "*batch atoms"], positions: Float[Array, "*batch atoms 3"], dtype: np.dtype) -> str:
+    """What to say where signals are not finite: which atoms are the closest."""
+    positions, seen = np.asarray(positions).astype(np.float64), np.asarray(charges) > 0
+    with np.errstate(over="ignore"):
+        distance = np.linalg.norm(positions[..., None, :] - positions[..., None, :, :], axis=-1)
+    other = seen[..., None] & seen[..., None, :] & ~np.eye(seen.shape[-1], dtype=bool)
+    distance = np.where(other, distance, np.inf)
+    *molecule, i, j = (int(index) for index in np.unravel_index(distance.argmin(), distance.shape))
+    where = f" of molecule {tuple(molecule)}" if molecule else ""
+    return (
+        f"`positions`: expected atoms whose signals are finite in {dtype}, got NaN or infinity; the closest are atoms "
+        f"{i} and {j}{where}, {distance.min():.3g} angstrom apart. Drop duplicates, convert lengths to angstrom, and "
+        "give empty slots the charge 0."
+    )
 
 
 def grid_directions(bandwidth: int) -> Float[np.ndarray, "latitudes longitudes 3"]:
@@ -90,7 +115,8 @@ def _signals(
     distance = jnp.sqrt(jnp.where(pair, jnp.sum(r**2, axis=-1), 1))
     cosine = jnp.einsum("ijk,tpk->ijtp", r / distance[..., None], x, precision="highest")
     directional = jnp.exp(-((cosine - 1) ** 2) / BETA)
-    strength = jnp.where(pair, (charges[:, None] * charges).astype(x.dtype), 0)
+    Z = charges.astype(x.dtype)  # before the product: 17 * 8 is no number of 8 bits
+    strength = jnp.where(pair, Z[:, None] * Z, 0)
     powers = distance[..., None] ** -np.array(POWERS, x.dtype)
     is_element = (charges[:, None] == np.array(ELEMENTS)).astype(x.dtype)
     weights = jnp.einsum("ij,ijb,ja->ijab", strength, powers, is_element, precision="highest")

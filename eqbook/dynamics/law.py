@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from eqbook._checks import as_float, check_finite, check_number, check_range, check_rectangular
+from eqbook.dynamics.arguments import DTYPES
 from eqbook.dynamics.rounding import check_resolved, rounding_floor
 from eqbook.dynamics.schedule import GradientFlow, Schedule, as_time
 from eqbook.grams import Gram
@@ -18,15 +19,21 @@ def _square(name: str, matrix: Any) -> Array:
     if np.ndim(matrix) != 2 or np.shape(matrix)[0] != np.shape(matrix)[1] or np.shape(matrix)[0] == 0:
         raise ValueError(f"`{name}`: expected a square Gram matrix [n, n], got shape {np.shape(matrix)}.")
     matrix = _narrowed(name, matrix)
-    scale, skew = jnp.max(jnp.abs(matrix)), jnp.max(jnp.abs(matrix - matrix.T))
-    if skew > 1e3 * jnp.finfo(matrix.dtype).eps * scale:
+    with jax.ensure_compile_time_eval():
+        scale, skew = jnp.max(jnp.abs(matrix)), jnp.max(jnp.abs(matrix - matrix.T))
+        symmetric = skew <= 1e3 * jnp.finfo(matrix.dtype).eps * scale
+    if not isinstance(symmetric, jax.core.Tracer) and not symmetric:
         raise ValueError(f"`{name}`: expected a symmetric matrix, got one with |A - A^T| up to {skew:.3g}.")
     return matrix
 
 
 def _narrowed(name: str, value: Any) -> Array:
-    """Finite numbers as JAX keeps them; 1e300 is infinite in float32, and refused."""
-    with np.errstate(over="ignore"):
+    """Finite numbers as JAX keeps them; 1e300 is infinite in float32, and refused.
+
+    Known arrays are looked at even inside `jit`, where without `ensure_compile_time_eval` all that is made of them is
+    abstract.
+    """
+    with np.errstate(over="ignore"), jax.ensure_compile_time_eval():
         return check_range(name, as_float(value))
 
 
@@ -48,13 +55,14 @@ class EnsembleLaw:
     finite time once $\|H_t Y\|$ times the floor, restricted to them, exceeds $\|Y\|$.
 
     Args:
-        ntk: $\Theta(X, X)$, `[n, n]`.
+        ntk: $\Theta(X, X)$, `[n, n]`, float32 or float64, or integers.
         nngp: $K(X, X)$, `[n, n]`; needed for covariances only.
         y: targets $Y$, `[n, k]`, in the unit that predictions shall have.
         diag_reg: added to the diagonal of $\Theta$, in units of its mean diagonal entry. 0 is the theory's setting.
 
     Raises:
-        ValueError: if a matrix is not square, symmetric and finite, or `y` does not fit.
+        ValueError: if a matrix is not square, symmetric and finite, `ntk` is of another dtype, or `y` does not fit.
+            Abstract values (inside `jit`) pass: they cannot be looked at.
 
     References:
         Lee, Xiao, Schoenholz, Bahri, Novak, Sohl-Dickstein, Pennington, "Wide Neural Networks of Any Depth Evolve as
@@ -69,6 +77,8 @@ class EnsembleLaw:
         diag_reg: float = 0.0,
     ) -> None:
         ntk = _square("ntk", ntk)
+        if ntk.dtype.name not in DTYPES:  # no others can be diagonalised
+            raise ValueError(f"`ntk`: expected float32 or float64, got {ntk.dtype}; compute the Gram matrix in these.")
         check_rectangular("y", y)
         if y is None or np.ndim(y) != 2 or np.shape(y)[0] != ntk.shape[0]:
             got = None if y is None else np.shape(y)
@@ -164,7 +174,9 @@ class EnsembleLaw:
         return schedule.learned(jnp.maximum(self.eigenvalues, 0), t)
 
     def _check_invertible(self) -> None:
-        smallest, largest = self.eigenvalues[0], self.eigenvalues[-1]
+        if isinstance(self.eigenvalues, jax.core.Tracer):
+            return
+        smallest, largest = np.asarray(self.eigenvalues)[[0, -1]]
         floor = rounding_floor(self.eigenvalues)
         if smallest <= floor:
             raise ValueError(

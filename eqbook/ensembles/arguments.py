@@ -1,6 +1,6 @@
 """Checks of the arguments of `train_ensemble`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -11,7 +11,16 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
-from eqbook._checks import check_batch, check_finite, check_int, check_integers, check_net, check_numeric, check_path
+from eqbook._checks import (
+    check_batch,
+    check_finite,
+    check_int,
+    check_integers,
+    check_net,
+    check_numeric,
+    check_path,
+    native,
+)
 from eqbook.ensembles.augmentation import Augmentation
 from eqbook.ensembles.epoch import Recipe, abstract_member
 
@@ -19,6 +28,11 @@ from eqbook.ensembles.epoch import Recipe, abstract_member
 def check_arrays(x: Any, y: Any) -> None:
     """Raise unless both can be made arrays of numbers."""
     for name, value in (("x", x), ("y", y)):
+        if isinstance(value, jax.core.Tracer):
+            raise ValueError(
+                f"`{name}`: expected an array of numbers, got one that is being traced; `train_ensemble` compiles its "
+                "own programs: call it outside of `jit`, `vmap` and `grad`."
+            )
         if not isinstance(value, np.ndarray | jax.Array):  # what is one is looked at on the device
             check_finite(name, value)
         check_numeric(name, value)
@@ -46,7 +60,7 @@ def check_collections(net: Any, key: jax.Array, x: Array) -> None:
     """Raise unless a Flax module holds parameters, and nothing else: gradient steps would change that, too."""
     if not isinstance(net, nn.Module):
         return
-    variables = abstract_member(net, key, x[:1])
+    variables = _usable(net, lambda: abstract_member(net, key, x[:1]))
     if others := sorted(set(variables) - {"params"}):
         raise ValueError(
             f"`net`: expected a network all of whose variables are parameters, got also {', '.join(others)}; give "
@@ -71,6 +85,9 @@ def check_step(recipe: Recipe, key: jax.Array, x: Array, y: Array, size: int) ->
 def _check_step(recipe: Recipe, key: Any, example: Any, *batch: Any) -> None:
     """The check for abstract arrays; once for a recipe and shapes, since a large network takes long to trace."""
     params = abstract_member(recipe.net, key, example)
+    outputs = _usable(recipe.net, lambda: jax.eval_shape(recipe.net.apply, params, batch[0]))
+    if not isinstance(outputs, jax.ShapeDtypeStruct) or outputs.shape[:1] != batch[0].shape[:1]:
+        raise ValueError(f"`net`: expected one array with a row for each of {len(batch[0])} inputs, got {outputs!r}.")
     found = jax.eval_shape(lambda p, inputs, y: recipe.loss(recipe.net.apply(p, inputs), y), params, *batch)
     if getattr(found, "shape", None) != () or not jnp.issubdtype(found.dtype, jnp.floating):
         raise ValueError(f"`loss`: expected one real number for a batch, as a mean or a sum is, got {found!r}.")
@@ -80,6 +97,20 @@ def _check_step(recipe: Recipe, key: Any, example: Any, *batch: Any) -> None:
         raise ValueError(
             f"`optimizer`: expected one that makes steps from the gradient, its state and the parameters only, got "
             f"{error}; take another, such as optax.adam(1e-3)."
+        ) from error
+
+
+def _usable(net: Any, made: Callable[[], Any]) -> Any:
+    """What a network makes; raise if that takes more than parameters and inputs."""
+    try:
+        return made()
+    except ValueError:  # of a layer, which says what is wrong
+        raise
+    except Exception as error:  # whatever a module of one's own raises
+        raise ValueError(
+            "`net`: expected a network that is made by net.init(key, x) and evaluated by net.apply(params, x), without "
+            f"other arguments or random keys, got {type(error).__name__}: {error} Give switches as attributes, such as "
+            "deterministic=True of a dropout."
         ) from error
 
 
@@ -138,7 +169,7 @@ def check_watch(x: Float[Array, "n ..."], watch: Mapping[str, Any] | None) -> di
     """Watched batches as NumPy arrays; raise unless each is a finite batch of inputs like `x`."""
     if watch is not None and not isinstance(watch, Mapping):
         raise ValueError(f"`watch`: expected a dictionary of named batches, got {type(watch).__name__}.")
-    checked = {name: np.asarray(inputs) for name, inputs in (watch or {}).items()}
+    checked = {name: native(np.asarray(inputs)) for name, inputs in (watch or {}).items()}
     for name, inputs in checked.items():
         check_batch(f"watch[{name!r}]", inputs)
         if inputs.shape[1:] != x.shape[1:]:

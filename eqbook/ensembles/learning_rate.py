@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from eqbook._checks import check_batch, check_finite, check_int, check_key, check_net, check_number
+from eqbook._checks import check_batch, check_finite, check_int, check_key, check_net, check_number, native
 from eqbook.ensembles.epoch import init_member
 
 
@@ -56,7 +56,7 @@ def ntk_learning_rate(
     fraction, tolerance = check_number("fraction", fraction, True), check_number("tolerance", tolerance, True)
     if not (isinstance(at, str) and at == "infinite" or _is_key(at) or _is_tree(at)):
         raise ValueError(f'`at`: expected parameters, a random key or "infinite", got {at!r}.')
-    x = jnp.asarray(x)
+    x = jnp.asarray(native(x))
     largest = _infinite(net, x) if isinstance(at, str) else _empirical(net, at, x, tolerance, max_steps)
     if not largest > 0:
         raise ValueError("`x`: expected inputs on which the outputs depend on the parameters, got a kernel that is 0.")

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from eqbook._checks import check_batch, check_int
+from eqbook._checks import check_batch, check_int, native
 from eqbook.ensembles.arguments import check_outputs
 
 
@@ -53,7 +53,8 @@ class EnsembleRun:
         if name not in self.outputs:
             watched = ", ".join(self.outputs) or "none: nothing was watched"
             raise ValueError(f"`name`: expected one of {watched}, got {name!r}.")
-        return self.outputs[name].mean(axis=1)
+        outputs = self.outputs[name]  # NumPy sums short floats in themselves, and loses most of a thousand
+        return outputs.mean(axis=1, dtype=np.float64).astype(outputs.dtype)
 
     def predict(
         self,
@@ -124,7 +125,7 @@ class EnsembleRun:
         for chunk in sorted({m // width for m in wanted}):
             here = [m for m in self._programs.members(chunk) if m in chosen]
             with jax.enable_x64(self._programs.x64):
-                outputs = self._programs.outputs(self._chunk_params(chunk, epoch), np.asarray(x), batch)
+                outputs = self._programs.outputs(self._chunk_params(chunk, epoch), native(np.asarray(x)), batch)
             outputs = outputs[[m % width for m in here]]
             check_outputs("x", outputs, here)
             yield here, outputs

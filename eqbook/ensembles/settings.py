@@ -22,6 +22,7 @@ TOLERANCES = {"optimizer": (1e-4, 1e-6)} | dict.fromkeys(
     (f"{name}, its numbers" for name in ("net", "loss", "optimizer")), (1e-5, 0.0)
 )
 OTHERS = (1e-3, 1e-6)
+FEW_CLASSES = 1000  # one example of each is looked at
 
 
 def describe_run(recipe: Recipe, key: jax.Array, x: jax.Array, y: jax.Array) -> dict[str, Any]:
@@ -48,6 +49,7 @@ def describe_run(recipe: Recipe, key: jax.Array, x: jax.Array, y: jax.Array) -> 
         "loss, its numbers": numbers_in(recipe.loss),
         "loss, its gradient": _numbers(jnp.stack(sizes)),
         "optimizer": _steps(recipe.optimizer, params),
+        "optimizer, without a gradient": _decay(recipe.optimizer, params),
         "optimizer, its numbers": numbers_in(recipe.optimizer),
         "batch_size": recipe.batch_size,
         "part": recipe.part,
@@ -57,16 +59,19 @@ def describe_run(recipe: Recipe, key: jax.Array, x: jax.Array, y: jax.Array) -> 
 
 
 def _few(recipe: Recipe, params: Any, x: jax.Array, y: jax.Array) -> np.ndarray:
-    """Indices of two examples; of as many as a step has, if the loss takes no other number."""
+    """Indices of two examples and of one of each class; of as many as a step has, if the loss takes no other number."""
 
     def loss(rows: np.ndarray) -> None:
         jax.eval_shape(lambda params: recipe.loss(recipe.net.apply(params, x[rows]), y[rows]), params)
 
     size = len(x) if recipe.augment is None else recipe.augment.size(len(x))
     step = np.arange(recipe.batch_size or size) % len(x)
+    few = step[:2]
+    if y.ndim == 1 and jnp.issubdtype(y.dtype, jnp.integer):  # a class may have a weight of its own
+        few = np.concatenate([few, np.unique(np.asarray(y), return_index=True)[1][:FEW_CLASSES]])
     try:
-        loss(step[:2])
-        return step[:2]
+        loss(few)
+        return few
     except Exception:  # whatever a function raises at shapes that it does not expect
         loss(step)
         return step
@@ -117,6 +122,14 @@ def _steps(optimizer: Any, params: Any) -> list[float]:
         numbers, state = step(state, jnp.int32(count))
         seen.extend(_numbers(numbers))
     return seen
+
+
+def _decay(optimizer: Any, params: Any) -> list[float]:
+    """Sizes of the first step of each parameter where the gradient is 0: what decays, and by how much."""
+    moved = jax.tree.map(lambda leaf: leaf + jnp.ones_like(leaf), params)  # biases start at 0
+    nothing = jax.tree.map(jnp.zeros_like, moved)
+    updates, _ = optimizer.update(nothing, optimizer.init(moved), moved)
+    return _numbers(jnp.stack([jnp.linalg.norm(jnp.ravel(leaf)) for leaf in jax.tree.leaves(updates)]))
 
 
 def _numbers(value: Any) -> list[float]:

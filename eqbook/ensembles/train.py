@@ -13,7 +13,7 @@ import optax
 from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
-from eqbook._checks import check_key
+from eqbook._checks import check_key, native
 from eqbook._hosts import Hosts, hosts_of, local
 from eqbook._stores import store_directory
 from eqbook.ensembles import arguments
@@ -107,7 +107,7 @@ def train_ensemble(
     hosts, devices = hosts_of(mesh), local(mesh)
     with hosts.together():
         arguments.check_arrays(x, y)
-        x, y = jnp.asarray(x), jnp.asarray(y)
+        x, y = jnp.asarray(native(x)), jnp.asarray(native(y))
         check_key("key", key)
         arguments.check_store(store)
         arguments.check_training(net, optimizer)

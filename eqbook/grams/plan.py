@@ -131,7 +131,7 @@ def _without_rotations(layers: Sequence[Layer]) -> tuple[Layer, ...]:
     return tuple(
         Dense(layer.channels, layer.W_std, layer.b_std)
         if isinstance(layer, LiftS2 | SO3Conv)
-        else Residual(*_without_rotations(layer.branch.layers))
+        else Residual(*_without_rotations(flat(layer.branch.layers)))
         if isinstance(layer, Residual)
         else layer
         for layer in layers

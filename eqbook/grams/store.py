@@ -15,12 +15,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from eqbook._files import is_sealed, not_written, remove_left_over, report, sealed, write_whole
-from eqbook._identity import key_numbers, numbers_in, without_addresses
+from eqbook._identity import key_numbers, numbers_in, parts_of, without_addresses
 from eqbook._version import __version__
 from eqbook.groups import Action, FiniteGroup
 from eqbook.layers import Residual, Sequential
 
-FORMAT = 4
+FORMAT = 5
 MANIFEST = "gram.json"
 # Where the values of a function are looked at: densely around 0, and over many orders of magnitude.
 LARGE = np.logspace(-6, 6, 97)
@@ -57,7 +57,10 @@ def describe(value: Any, within: tuple[int, ...] = ()) -> Any:
         return [[part_of(key), part_of(part)] for key, part in value.items()]
     if callable(value):  # the same name may mean two functions, and a lambda has none
         return [getattr(value, "__name__", ""), _values(value), numbers_in(value)]
-    return without_addresses(value)
+    shown = without_addresses(value)
+    if shown == repr(value):
+        return shown
+    return [type(value).__name__, *[[name, part_of(part)] for name, part in parts_of(value).items()]]
 
 
 def _values(function: Callable) -> list[float] | None:

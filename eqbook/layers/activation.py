@@ -50,7 +50,7 @@ class Activation(Layer):
     def __post_init__(self) -> None:
         if not callable(self.function) or isinstance(self.function, type):
             raise ValueError(f"Activation: `function`: expected a function such as jnp.tanh, got {self.function!r}.")
-        check_int("Activation: nodes", self.nodes, 1)
+        object.__setattr__(self, "nodes", check_int("Activation: nodes", self.nodes, 1))
         if self.nodes > MOST_NODES:
             raise ValueError(
                 f"Activation: `nodes`: expected at most {MOST_NODES}, got {self.nodes}; more only take longer."

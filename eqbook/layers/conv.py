@@ -49,7 +49,7 @@ class Conv(Layer):
     b_std: float = 0.0
 
     def __post_init__(self) -> None:
-        check_int("Conv: channels", self.channels, 1)
+        object.__setattr__(self, "channels", check_int("Conv: channels", self.channels, 1))
         object.__setattr__(self, "filter_shape", check_sides("Conv", "filter_shape", self.filter_shape))
         object.__setattr__(self, "strides", check_sides("Conv", "strides", self.strides))
         if self.padding not in PADDINGS:

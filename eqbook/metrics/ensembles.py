@@ -4,6 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Shaped
 
@@ -42,7 +43,8 @@ def disjoint_ensembles(outputs: Shaped[Array, "members ..."], size: int) -> Shap
         size: m, members of each ensemble.
 
     Returns:
-        Mean outputs, `[members // size, ...]`; members that do not fill an ensemble are left out.
+        Mean outputs, `[members // size, ...]`, of the dtype of `outputs`, float64 for integers; members that do not
+        fill an ensemble are left out.
 
     Raises:
         ValueError: if an output is not finite, or `size` is not between 1 and the number of members.
@@ -54,9 +56,11 @@ def disjoint_ensembles(outputs: Shaped[Array, "members ..."], size: int) -> Shap
     if size > members:
         raise ValueError(f"`size`: expected at most the {members} members of `outputs`, got {size}; train more.")
     count = members // size
+    # NumPy adds bfloat16 in bfloat16, where 256 + 1 = 256.
+    wide, kept = (np.float64, outputs.dtype) if _is_narrow(outputs.dtype) else (None, None)
     with np.errstate(over="ignore"):
-        means = outputs[: count * size].reshape(count, size, *outputs.shape[1:]).mean(1)
-    return check_range("outputs", means)
+        means = outputs[: count * size].reshape(count, size, *outputs.shape[1:]).mean(1, dtype=wide)
+        return check_range("outputs", means if kept is None else means.astype(kept))
 
 
 def bootstrap_ensembles(
@@ -89,6 +93,8 @@ def bootstrap_ensembles(
     outputs = np.asarray(outputs)
     if outputs.dtype.kind in "biu":  # a mean of integers is none
         outputs = outputs.astype(np.float64)
+    elif _is_narrow(outputs.dtype):  # nor is one whose sum is rounded to a few digits at every step
+        outputs = outputs.astype(np.float32)
     if outputs.ndim != 4 or min(outputs.shape[0], outputs.shape[2]) < 2:
         expected = "[members, order, n, features] with at least 2 members and 2 inputs"
         raise ValueError(f"`outputs`: expected {expected}, got shape {outputs.shape}.")
@@ -107,6 +113,11 @@ def bootstrap_ensembles(
         for weights, counts in zip(chosen, inputs)
     ]
     return BootstrapDraws(np.array(ensemble), np.einsum("rm,mi,ri->r", chosen, own, inputs))
+
+
+def _is_narrow(dtype: np.dtype) -> bool:
+    """Whether a dtype is a floating one of fewer than 32 bits."""
+    return bool(jnp.issubdtype(dtype, jnp.floating)) and dtype.itemsize < 4  # NumPy does not know bfloat16 as floating
 
 
 def _values(metric: Metric, outputs: np.ndarray, n: int) -> np.ndarray:

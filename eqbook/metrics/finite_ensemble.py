@@ -1,5 +1,10 @@
 """How far the mean of finitely many members can be from the mean of infinitely many."""
 
+import math
+from types import ModuleType
+from typing import Any
+
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
@@ -22,20 +27,26 @@ def finite_ensemble_tail(
         variance: $\Sigma_t(x, x)$ of one output, in squared units, any shape that goes with `delta`.
         members: number $M$ of members.
 
+    Returns:
+        Bounds of the dtype of `delta` and `variance` together, computed in at least 32 bits.
+
     Raises:
-        ValueError: if a number is not finite, `delta` is not positive or a variance is negative.
+        ValueError: if a number is not finite, `delta` is not positive or a variance is negative. Abstract values
+            (inside `jit`) pass: they cannot be looked at.
 
     References:
         Gerken, Kessel, "Emergent Equivariance in Deep Ensembles", ICML 2024, https://arxiv.org/abs/2403.03103
         (lemma 6.1); proved in the chapter on emergent equivariance.
     """
-    check_int("members", members, 1)
+    root = _root(members)
     _check_positive("delta", delta)
-    delta, sigma = as_float(delta), jnp.sqrt(_checked_variance(variance) / members)
-    ratio = sigma / delta
-    safe = jnp.where(ratio > 0, ratio, 1)  # no variance: no deviation
-    bound = jnp.where(ratio > 0, np.sqrt(2 / np.pi) * safe * jnp.exp(-0.5 / safe**2), 0)
-    return jnp.minimum(bound, 1)
+    _check_variance(variance)
+    xp, dtype, (delta, variance, root) = _wide(delta, variance, root=root)
+    with np.errstate(all="ignore"):  # infinite units and exponents have the right limits
+        ratio = xp.sqrt(variance) / root / delta
+        safe = xp.where(ratio > 0, ratio, 1)  # no variance: no deviation
+        bound = xp.where(ratio > 0, np.sqrt(2 / np.pi) * safe * xp.exp(-0.5 / safe**2), 0)
+        return jnp.asarray(xp.minimum(bound, 1).astype(dtype))
 
 
 def finite_ensemble_deviation(
@@ -51,15 +62,23 @@ def finite_ensemble_deviation(
         variance: $\Sigma_t(x, x)$ of one output, in squared units, any shape that goes with `epsilon`.
         members: number $M$ of members.
 
+    Returns:
+        Deviations of the dtype of `variance`, computed in at least 32 bits.
+
     Raises:
-        ValueError: if `epsilon` is not between 0 and 1 or a variance is negative or not finite.
+        ValueError: if `epsilon` is not between 0 and 1, a variance is negative or not finite, or the deviation has left
+            the dtype. Abstract values (inside `jit`) pass: they cannot be looked at.
 
     References:
         As `finite_ensemble_tail`.
     """
-    check_int("members", members, 1)
-    variance = _checked_variance(variance)
-    return jnp.sqrt(variance / members) * jnp.asarray(np.sqrt(_squared_deviation(epsilon)), variance.dtype)
+    root = _root(members)
+    _check_variance(variance)
+    squared = _squared_deviation(epsilon)
+    xp, dtype, (variance, root) = _wide(variance, root=root)
+    with np.errstate(over="ignore"):
+        found = xp.sqrt(variance) / root * squared**0.5
+        return jnp.asarray(check_range("variance", found.astype(dtype)))
 
 
 def members_needed(
@@ -78,13 +97,16 @@ def members_needed(
         Whole numbers, as floats: they can be larger than any integer.
 
     Raises:
-        ValueError: as `finite_ensemble_tail` and `finite_ensemble_deviation`.
+        ValueError: as `finite_ensemble_tail` and `finite_ensemble_deviation`, and for abstract values (inside `jit`).
 
     References:
         As `finite_ensemble_tail`.
     """
+    for name, value in (("epsilon", epsilon), ("delta", delta), ("variance", variance)):
+        if isinstance(value, jax.core.Tracer):
+            raise ValueError(f"`{name}`: expected numbers, got an abstract value; call this outside of `jit`.")
     _check_positive("delta", delta)
-    _checked_variance(variance)
+    _check_variance(variance)
     variance = np.asarray(variance, np.float64)
     with np.errstate(over="ignore"):
         found = np.ceil((np.sqrt(variance * _squared_deviation(epsilon)) / np.asarray(delta, np.float64)) ** 2)
@@ -98,22 +120,29 @@ def wright_omega(y: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
     increase to the root, quadratically.
 
     Args:
-        y: real numbers above -700, any shape.
+        y: real numbers above -700, any shape; in float64, or abstract floats (inside `jit`), above -80 in float32.
 
     References:
         Corless, Jeffrey, "The Wright omega Function", 2002.
     """
-    y = np.asarray(y, np.float64)
-    exponential = np.exp(np.minimum(y, 1))
+    xp = jnp if isinstance(y, jax.core.Tracer) else np
+    y = y if xp is jnp else np.asarray(y, np.float64)
+    exponential = xp.exp(xp.minimum(y, 1))
     # Both starts are below the root: log(w) < log(y) for y > 1, and e^w < 1 / (1 - w) for w < 1.
-    omega = np.where(y > 1, y - np.log(np.maximum(y, 1)), exponential / (1 + exponential))
+    omega = xp.where(y > 1, y - xp.log(xp.maximum(y, 1)), exponential / (1 + exponential))
     for _ in range(8):  # five reach rounding for every y
-        omega = omega * ((1 + y - np.log(omega)) / (1 + omega))
+        omega = omega * ((1 + y - xp.log(omega)) / (1 + omega))
     return omega
 
 
-def _squared_deviation(epsilon: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
-    r"""$W_0(2 / \pi\epsilon^2)$, in double precision: in single precision small $\epsilon$ would be 0."""
+def _squared_deviation(epsilon: Float[Array, "..."]) -> Float[Array, "..."]:
+    r"""$W_0(2 / \pi\epsilon^2)$, in double precision: in single precision small $\epsilon$ would be 0.
+
+    Abstract $\epsilon$ have the precision that they have, of at least 32 bits.
+    """
+    if isinstance(epsilon, jax.core.Tracer):
+        _, _, (epsilon,) = _wide(epsilon)
+        return wright_omega(np.log(2 / np.pi).item() - 2 * jnp.log(epsilon))
     check_finite("epsilon", epsilon)
     epsilon = np.asarray(epsilon, np.float64)
     if not ((epsilon > 0) & (epsilon < 1)).all():
@@ -121,17 +150,50 @@ def _squared_deviation(epsilon: Float[np.ndarray, "..."]) -> Float[np.ndarray, "
     return wright_omega(np.log(2 / np.pi) - 2 * np.log(epsilon))
 
 
-def _checked_variance(variance: Float[Array, "..."]) -> Float[Array, "..."]:
-    check_finite("variance", variance)
-    if (np.asarray(variance) < 0).any():
+def _root(members: int) -> float:
+    """The square root of a positive integer, which no dtype of integers need hold."""
+    if isinstance(members, jax.core.Tracer):
         raise ValueError(
-            f"`variance`: expected variances >= 0, got {np.min(variance):.3g}; rounding makes small ones negative: "
+            "`members`: expected an integer, got an abstract value; name it in `static_argnames` of `jit`."
+        )
+    members = check_int("members", members, 1)
+    try:
+        return math.sqrt(members)
+    except OverflowError:
+        bits = members.bit_length()
+        raise ValueError(f"`members`: expected an integer below 2^1024, got one of {bits} bits.") from None
+
+
+def _wide(*values: Any, root: float | None = None) -> tuple[ModuleType, np.dtype, list[Any]]:
+    """The module to compute with, the dtype that the result shall have, and values and root in a dtype of enough bits.
+
+    That is NumPy's float64, which JAX would narrow, unless a value is JAX's own.
+    """
+    with np.errstate(over="ignore"):
+        narrow = [as_float(value) for value in values]
+        dtype = jnp.result_type(*narrow)
+        roots = [] if root is None else [root]
+        if not any(isinstance(value, jax.Array) for value in values):
+            return np, dtype, [np.asarray(value, np.float64) for value in [*values, *roots]]
+        wide = jnp.promote_types(dtype, jnp.float32)
+        return jnp, dtype, [jnp.asarray(value, wide) for value in narrow + roots]
+
+
+def _check_variance(variance: Float[Array, "..."]) -> None:
+    if isinstance(variance, jax.core.Tracer):
+        return
+    check_finite("variance", variance)
+    variance = np.asarray(variance)
+    if (variance < 0).any():
+        raise ValueError(
+            f"`variance`: expected variances >= 0, got {variance.min():.3g}; rounding makes small ones negative: "
             "compute the covariance in float64, or take `jnp.maximum(variance, 0)`."
         )
-    return as_float(variance)
 
 
 def _check_positive(name: str, value: Float[Array, "..."]) -> None:
+    if isinstance(value, jax.core.Tracer):
+        return
     check_finite(name, value)
     if not (np.asarray(value) > 0).all():
-        raise ValueError(f"`{name}`: expected positive numbers, got {np.min(value)!r}.")
+        raise ValueError(f"`{name}`: expected positive numbers, got {np.asarray(value).min()!r}.")

@@ -1,5 +1,7 @@
 """How far outputs change over the orbit of an input."""
 
+from types import ModuleType
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -25,7 +27,7 @@ def orbit_same_predictions(outputs: Float[Array, "order n classes"]) -> Int[Arra
         Gerken, Kessel, "Emergent Equivariance in Deep Ensembles", ICML 2024, https://arxiv.org/abs/2403.03103
     """
     _check_scores("outputs", outputs, "order")
-    predicted = jnp.argmax(jnp.asarray(outputs), axis=-1)
+    predicted = _predicted(outputs)
     return jnp.sum(predicted == predicted[0], axis=0)
 
 
@@ -49,13 +51,15 @@ def relative_orbit_std(outputs: Float[Array, "order n"]) -> Float[Array, " n"]:
     check_finite("outputs", outputs)
     if np.shape(outputs)[0] == 0:
         raise ValueError(f"`outputs`: expected at least one element, got shape {np.shape(outputs)}.")
-    outputs = as_float(outputs)
+    xp = _module_that_keeps(outputs)
+    outputs = np.asarray(outputs, np.float64) if xp is np else as_float(outputs)
     # In units of a power of 2 about as large as an orbit: squares stay in the range of the dtype, nothing is rounded.
-    outputs = jnp.ldexp(outputs, -jnp.frexp(jnp.max(jnp.abs(outputs), axis=0))[1])
+    outputs = xp.ldexp(outputs, -xp.frexp(xp.max(xp.abs(outputs), axis=0))[1])
     # Differences to the first element: they, and so their spread, are exactly 0 where all outputs are equal.
-    spread = jnp.std(outputs - outputs[0], axis=0)
-    # Without a spread the result is 0, even if all outputs are 0.
-    return spread / jnp.where(spread > 0, jnp.abs(jnp.mean(outputs, axis=0)), 1)
+    spread = xp.std(outputs - outputs[0], axis=0)
+    with np.errstate(divide="ignore"):
+        # Without a spread the result is 0, even if all outputs are 0.
+        return jnp.asarray(spread / xp.where(spread > 0, xp.abs(xp.mean(outputs, axis=0)), 1))
 
 
 def orbit_mse(
@@ -106,7 +110,8 @@ def _moved(outputs: Array, action_out: Action | Array) -> Float[Array, "order n 
             f"`action_out`: expected an action, or matrices [order, k, k] for outputs [order, n, k] of shape "
             f"{outputs.shape}, got shape {np.shape(action_out)}."
         )
-    if not np.array_equal(action_out[0], np.eye(k)):
+    # Not `action_out[0]`: inside `jit` even the entries of a known array are abstract.
+    if not isinstance(action_out, jax.core.Tracer) and not np.array_equal(np.asarray(action_out)[0], np.eye(k)):
         raise ValueError("`action_out`: expected the identity matrix first; put it, and f(x), in front.")
     return jnp.einsum("gij,nj->gni", jnp.asarray(action_out, outputs.dtype), outputs[0], precision="highest")
 
@@ -165,8 +170,20 @@ def same_class_fraction(
             f"`outputs`: expected [n, classes] of shape {np.shape(rotated)[1:]} as in `rotated`, "
             f"got {np.shape(outputs)}."
         )
-    same = jnp.argmax(jnp.asarray(rotated), -1) == jnp.argmax(jnp.asarray(outputs), -1)
-    return jnp.mean(same, axis=0, dtype=jnp.result_type(float))
+    return jnp.mean(_predicted(rotated) == _predicted(outputs), axis=0, dtype=jnp.result_type(float))
+
+
+def _predicted(scores: Array) -> Array:
+    """The class of the largest score. JAX would narrow NumPy's of 64 bits to 32, where different ones are equal."""
+    return jnp.argmax(scores, axis=-1) if isinstance(scores, jax.Array) else np.argmax(np.asarray(scores), axis=-1)
+
+
+def _module_that_keeps(values: Array) -> ModuleType:
+    """`jax.numpy`, or `numpy` for what JAX would narrow to 32 bits."""
+    if isinstance(values, jax.Array):
+        return jnp
+    dtype = np.asarray(values).dtype
+    return jnp if jax.dtypes.canonicalize_dtype(dtype) == dtype else np
 
 
 def _check_scores(name: str, scores: Array, first: str) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from eqbook._checks import check_batch, check_function, check_int, check_key
@@ -58,11 +59,13 @@ def random_rotation_fraction(
             raise ValueError(f"`rotate`: expected a batch of shape {x.shape} like `x`, got {turned.shape}.")
         return predict(turned)
 
-    upright = jnp.asarray(scores(jnp.zeros_like(angles[0])))
-    if upright.ndim != 2 or len(upright) != len(x):
-        raise ValueError(f"`predict`: expected scores [n, classes] with n = {len(x)}, got shape {upright.shape}.")
+    upright = scores(jnp.zeros_like(angles[0]))
+    if np.ndim(upright) != 2 or len(upright) != len(x):
+        raise ValueError(f"`predict`: expected scores [n, classes] with n = {len(x)}, got shape {np.shape(upright)}.")
     try:
-        turned = jax.lax.map(scores, angles)
-    except jax.errors.TracerArrayConversionError:  # a function of NumPy arrays, such as an ensemble's `predict_mean`
-        turned = jnp.stack([jnp.asarray(scores(angle)) for angle in angles])
+        turned = jax.lax.map(scores, angles) if isinstance(upright, jax.Array) else None
+    except jax.errors.TracerArrayConversionError:  # a function of NumPy arrays
+        turned = None
+    if turned is None:  # such as an ensemble's `predict_mean`
+        turned = np.stack([np.asarray(scores(angle)) for angle in angles])  # in the dtype that the function returns
     return same_class_fraction(upright, turned)

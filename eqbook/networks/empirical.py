@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from eqbook._checks import check_batch, check_net, check_same_features
+from eqbook._checks import check_batch, check_net, check_same_features, native
 from eqbook.grams import Gram
 
 
@@ -40,8 +40,8 @@ def empirical_kernels(
     if x2 is not None:
         check_batch("x2", x2)
         check_same_features("x1", x1, "x2", x2)
-        x2 = jnp.asarray(x2)
-    x1 = jnp.asarray(x1)
+        x2 = jnp.asarray(native(x2))
+    x1 = jnp.asarray(native(x1))
 
     def outputs(p, x):
         y = net.apply(p, x)

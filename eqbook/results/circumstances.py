@@ -39,6 +39,12 @@ def commit_of(folder: Path) -> str:
     return commit + ("+dirty" if _git(folder, "status", "--porcelain", "--untracked-files=no", "--", *files) else "")
 
 
+def short_commit(commit: str) -> str:
+    """The first 12 digits of a commit, and the `+dirty` of `commit_of` if it has one."""
+    digits, *dirty = commit.split("+")
+    return "+".join([digits[:12], *dirty])
+
+
 def _git(folder: Path, *arguments: str) -> str:
     """What git prints, or nothing if git is missing or refuses."""
     try:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from eqbook.profiles import profile
-from eqbook.results.circumstances import commit_of, device_name, versions
+from eqbook.results.circumstances import commit_of, device_name, short_commit, versions
 from eqbook.results.files import ResultsError, chapter_path, load_json, write_atomically
 from eqbook.results.quantity import Quantity, is_number
 
@@ -47,7 +47,7 @@ class Recorded:
 
     def __str__(self) -> str:
         minutes = self.wall_time_s / 60
-        return f"{self.date[:10]}, {self.device}, {minutes:.1f} min, commit {self.commit[:12]}"
+        return f"{self.date[:10]}, {self.device}, {minutes:.1f} min, commit {short_commit(self.commit)}"
 
 
 def write(chapter: str, settings: Mapping[str, Any], values: Mapping[str, Any], wall_time_s: float) -> Path:

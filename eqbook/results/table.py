@@ -29,7 +29,7 @@ class Row:
 class Comparison:
     """Three columns: paper, recorded run, this build. Shows itself as a table in a notebook, and as text."""
 
-    head = ("", "paper", "recorded paper-profile run", "this build")
+    head = ("", "paper", "recorded run", "this build")
 
     def __init__(self, rows: Sequence[tuple[str, str, str, str]], caption: str) -> None:
         self.rows, self.caption = tuple(rows), caption

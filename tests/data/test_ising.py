@@ -135,6 +135,33 @@ def test_local_energies_by_hand():
     assert float(total_energy(spins[..., None], J=2.0)) == pytest.approx(-2 * expected.mean(), rel=1e-6)
 
 
+@pytest.mark.parametrize("value, dtype", [(100, np.int8), (255, np.uint8), (-(2**15), np.int16), (2**20, np.int64)])
+def test_energies_of_integers_do_not_wrap_around(value, dtype):
+    spins = np.full((2, 2, 1), value, dtype)
+    for given in (spins, jnp.asarray(spins), spins.tolist()):
+        np.testing.assert_array_equal(local_energies(given), np.full((2, 2, 1), 4.0 * value**2))
+        assert float(total_energy(given)) == -4.0 * value**2
+        np.testing.assert_array_equal(jax.jit(local_energies)(spins), local_energies(given))
+    ones = np.ones((2, 2, 1), dtype)
+    assert float(total_energy(ones, np.uint8(1))) == -4 and float(total_energy(ones, 2**40)) == -(2.0**42)
+
+
+def test_energies_have_the_dtype_of_the_spins(dtype):
+    for kept in (jnp.float16, jnp.float32, dtype):
+        spins = jnp.ones((3, 2, 2, 1), kept)
+        assert local_energies(spins).dtype == kept
+        assert all(total_energy(spins, J).dtype == kept for J in (1.0, 2, -1))
+    assert local_energies(np.ones((2, 2, 1), np.int8)).dtype == dtype
+
+
+def test_energies_beyond_all_numbers_are_refused():
+    for spins in (np.full((2, 2, 1), 1e300), np.full((2, 2, 1), 1e30)):
+        with pytest.raises(ValueError, match="`spins`: expected numbers that stay finite in float32"):
+            local_energies(spins)
+    with pytest.raises(ValueError, match="`spins` and `J`: expected numbers that stay finite"):
+        total_energy(np.ones((2, 2, 1)), 1e300)
+
+
 def test_local_energies_are_equivariant_and_the_total_invariant():
     action = eq.groups.ImageAction(eq.dihedral(4))
     for x in (ising_configurations(jax.random.key(0), 3, 6, 2.0), normal(1, (3, 6, 6, 1))):

@@ -123,6 +123,56 @@ def test_gradient_is_finite_in_spite_of_empty_slots(x64, molecule):
     assert np.all(np.isfinite(gradient)) and np.any(gradient[charges > 0]) and not np.any(gradient[charges == 0])
 
 
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int16, np.int64, np.float32])
+def test_products_of_charges_do_not_wrap_around(dtype):
+    charges, positions = np.array([17, 8, 9], dtype), np.array([[0, 0, 0], [1.5, 0, 0], [0, 1.2, 0.3]])
+    F = sphere_signals(charges, positions, 2)
+    expected = literal(charges.astype(float), positions, grid_directions(2))
+    # the exponent multiplies rounding errors by up to 4 / beta = 140
+    assert eq.testing.relative_error(F, expected) < 140 * eq.testing.tolerance(jnp.float32, 3)
+
+
+def test_charges_beyond_their_integers_are_refused():
+    with pytest.raises(ValueError, match="`charges`: expected integers between"):
+        sphere_signals(np.array([2**32 + 1, 1]), np.eye(3)[:2], 2)
+
+
+@pytest.mark.parametrize("apart", [0, 1e-30, 1e-8])
+def test_atoms_on_each_other_are_refused(apart):
+    positions = np.zeros((2, 4, 3))
+    positions[:, 1, 0], positions[:, 2, 1] = 1, -1
+    charges = np.array([[6, 1, 1, 0], [6, 1, 1, 0]])
+    positions[:, 3] = positions[:, 0]  # an empty slot may lie anywhere
+    for given in (positions, jnp.asarray(positions)):
+        assert np.isfinite(sphere_signals(charges, given, 2)).all()
+    positions[1, 2] = positions[1, 0] + np.array([apart, 0, 0])
+    for Z in (charges, 17 * charges):  # signals of elements that are not seen, too
+        for given in (positions, jnp.asarray(positions), positions.tolist()):
+            with pytest.raises(
+                ValueError, match=r"`positions`: .* are atoms 0 and 2 of molecule \(1,\), .* angstrom apart"
+            ):
+                sphere_signals(Z, given, 2)
+        with pytest.raises(ValueError, match="`positions`: .* are atoms 0 and 2, "):
+            sphere_signals(Z[1], positions[1], 2)
+    inside = jax.jit(lambda r: sphere_signals(charges, r, 2))(positions)  # there nothing is looked at
+    assert np.isfinite(inside[0]).all() and not np.isfinite(inside[1]).all()
+
+
+def test_close_atoms_are_right_where_they_are_numbers(x64):
+    charges, positions = np.array([6, 1]), np.array([[0, 0, 0], [1e-8, 0, 0]])
+    F = sphere_signals(charges, positions, 2)
+    assert eq.testing.relative_error(F, literal(charges, positions, grid_directions(2))) < eq.testing.tolerance(
+        float, 9
+    )
+    with pytest.raises(ValueError, match="`positions`: expected atoms whose signals are finite in float64"):
+        sphere_signals(charges, 1e-100 * positions, 2)
+
+
+def test_positions_beyond_their_dtype_are_refused():
+    with pytest.raises(ValueError, match="`positions`: expected numbers that stay finite in float32"):
+        sphere_signals(np.array([6, 1]), 1e300 * np.eye(3)[:2], 2)
+
+
 def test_bad_arguments_are_named():
     with pytest.raises(ValueError, match="`positions`: expected .*atoms, 3"):
         sphere_signals(np.ones((2, 4), int), np.ones((2, 5, 3)))

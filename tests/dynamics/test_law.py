@@ -1,5 +1,6 @@
 """The closed form against explicit iteration of the linearised dynamics, and everything it must refuse."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -127,6 +128,41 @@ def test_lists_and_integers():
     np.testing.assert_allclose(law.covariance([[1]], rows, np.inf), [[0]], atol=1e-5)
 
 
+@pytest.mark.parametrize("schedule", [eq.GradientFlow(0.7), eq.GradientDescent(0.01)])
+@pytest.mark.parametrize("t", [3, np.inf])
+def test_inside_transformations(grams, law, schedule, t):
+    train, rows, test = grams
+    expected = law.mean(rows.ntk, t, schedule), law.covariance(test.nngp, rows, t, schedule)
+
+    def results(ntk, nngp, y, diag_reg=0.0):
+        made = eq.EnsembleLaw(ntk, nngp, y, diag_reg)
+        return made.mean(rows.ntk, t, schedule), made.covariance(test.nngp, rows, t, schedule)
+
+    known = np.asarray(train.ntk), np.asarray(train.nngp)
+    for found in (
+        jax.jit(results)(train.ntk, train.nngp, Y),
+        jax.jit(lambda y: results(*known, y))(Y),
+        jax.jit(lambda y: results(train.ntk, train.nngp, y))(Y),
+        jax.jit(lambda ntk: results(ntk, train.nngp, Y))(train.ntk),
+        [one[0] for one in jax.vmap(results)(train.ntk[None], train.nngp[None], Y[None])],
+    ):
+        for one, other in zip(found, expected):
+            np.testing.assert_allclose(one, other, rtol=1e-7, atol=1e-9)
+
+
+def test_known_matrices_are_looked_at_inside_jit():
+    skew, one = np.triu(np.ones((3, 3))), np.ones((3, 1))
+    for known in (skew, jnp.asarray(skew)):
+        with pytest.raises(ValueError, match="`ntk`: expected a symmetric"):
+            jax.jit(lambda y, known=known: eq.EnsembleLaw(known, y=y).train_mean(1.0))(one)
+    with pytest.raises(ValueError, match="`ntk`: expected numbers that stay finite in float32"):
+        jax.jit(lambda y: eq.EnsembleLaw(1e300 * np.eye(3), y=y).train_mean(1.0))(one)
+    regular, singular = (eq.EnsembleLaw(ntk, y=one) for ntk in (np.eye(3), np.zeros((3, 3))))
+    np.testing.assert_allclose(jax.jit(lambda rows: regular.mean(rows, np.inf))(np.eye(3)), 1)
+    with pytest.raises(ValueError, match="`ntk`: expected an invertible Gram matrix"):
+        jax.jit(lambda rows: singular.mean(rows, np.inf))(np.eye(3))
+
+
 @pytest.mark.parametrize("schedule", [eq.GradientFlow(1e-3), eq.GradientDescent(1e-3)])
 def test_slow_modes_keep_their_digits(schedule):
     """phi_t(0) = eta t, and nearly so for modes of which next to nothing is learned, in float32 and float64."""
@@ -170,6 +206,14 @@ BAD = {
     "not symmetric": (
         lambda: eq.EnsembleLaw(ntk=np.triu(np.ones((3, 3))), y=np.ones((3, 1))),
         "`ntk`: expected a symmetric",
+    ),
+    "half precision": (
+        lambda: eq.EnsembleLaw(ntk=np.eye(3, dtype=np.float16), y=np.ones((3, 1))),
+        "`ntk`: expected float32 or float64, got float16; compute",
+    ),
+    "bfloat16": (
+        lambda: eq.EnsembleLaw(ntk=jnp.eye(3, dtype=jnp.bfloat16), y=np.ones((3, 1))),
+        "`ntk`: expected float32 or float64, got bfloat16; compute",
     ),
     "slightly skew": (
         lambda: eq.EnsembleLaw(ntk=EYE + 3e-3 * np.triu(np.ones((3, 3))), y=np.ones((3, 1))),

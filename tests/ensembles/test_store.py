@@ -244,6 +244,16 @@ def test_metrics_are_lines_that_survive(tmp_path):
     assert len(eq.ensembles.read_metrics(tmp_path)) == 3 * 3
 
 
+class Late:
+    """A schedule that is an object: the rate is 0 for a while, from a step that nobody looks at."""
+
+    def __init__(self, at):
+        self.at = at
+
+    def __call__(self, count):
+        return jnp.where((count >= self.at) & (count < self.at + 6), 0.0, 1e-2)
+
+
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
@@ -261,6 +271,7 @@ def test_metrics_are_lines_that_survive(tmp_path):
         ({"optimizer": optax.adamw(1e-2, weight_decay=1e-7)}, "optimizer, its numbers"),
         ({"optimizer": optax.adam(optax.piecewise_constant_schedule(1e-2, {700: 0.1}))}, "optimizer, its numbers"),
         ({"optimizer": optax.chain(optax.clip(50.0), optax.adam(1e-2))}, "optimizer, its numbers"),
+        ({"optimizer": optax.adam(Late(25))}, "optimizer, its numbers"),
         ({"augment": eq.ensembles.random_elements(eq.groups.TrivialAction(eq.cyclic(2)))}, "augment"),
     ],
 )
@@ -273,6 +284,42 @@ def test_other_settings_are_refused(finished, changes, named):
 
 def weighted(*weights):
     return lambda f, y: jnp.mean(jnp.asarray(weights)[y] * optax.softmax_cross_entropy_with_integer_labels(f, y))
+
+
+class Weighted:
+    """The same, as an object."""
+
+    def __init__(self, *weights):
+        self.weights = jnp.asarray(weights)
+
+    def __call__(self, f, y):
+        return jnp.mean(self.weights[y] * optax.softmax_cross_entropy_with_integer_labels(f, y))
+
+
+def decay_of(chosen):
+    """Weight decay too small beside the gradient's steps, of the parameters that a function chooses."""
+    return optax.adamw(1e-2, weight_decay=1e-4, mask=lambda params: jax.tree.map(chosen, params))
+
+
+@pytest.mark.parametrize(
+    "one, other, named",
+    [
+        ({"loss": Weighted(1.0, 1.0)}, {"loss": Weighted(1.0, 50.0)}, "loss, its numbers"),
+        ({"optimizer": optax.adam(Late(18))}, {"optimizer": optax.adam(Late(25))}, "optimizer, its numbers"),
+        (
+            {"optimizer": decay_of(lambda leaf: leaf.ndim > 1)},
+            {"optimizer": decay_of(lambda leaf: leaf.ndim < 2)},
+            "optimizer, without a gradient",
+        ),
+    ],
+    ids=["weights", "schedule", "mask"],
+)
+def test_objects_and_masks_are_told_apart(tmp_path, one, other, named):
+    common = {"y": jnp.zeros(12, int).at[-1].set(1), "loss": weighted(1.0, 1.0), "epochs": 1}
+    train(tmp_path, **common | one)
+    train(tmp_path, **common | one)
+    with pytest.raises(ValueError, match=f"other settings: .*{named}"):
+        train(tmp_path, **common | other)
 
 
 class Blocked(nn.Module):
@@ -363,11 +410,30 @@ class Roll(eq.groups.Action):
         return jnp.roll(x, g * self.steps, -2)
 
 
+class Held:
+    """A number without a name of its own."""
+
+    def __init__(self, number):
+        self.number = number
+
+
+class HeldRoll(Roll):
+    """An action whose number is another object's."""
+
+    def __init__(self, steps):
+        self.group, self._held = eq.cyclic(2), Held(steps)
+        self.steps = 1
+
+    def __call__(self, g, x):
+        return jnp.roll(x, g * self._held.number, -2)
+
+
 ROTATION = partial(eq.groups.RotationAction, eq.cyclic(8))
 ACTIONS = {
     "interpolation": (ROTATION(1), ROTATION(3)),
     "mask": (ROTATION(1), ROTATION(1, mask=False)),
     "an attribute of one's own": (Roll(1), Roll(2)),
+    "an attribute of an object": (HeldRoll(1), HeldRoll(2)),
 }
 
 

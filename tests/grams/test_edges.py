@@ -91,3 +91,26 @@ def test_an_input_in_both_batches_is_one_input(x64):
     once, twice = eq.gram(net, x).ntk, eq.gram(net, x, x.copy()).ntk
     np.testing.assert_allclose(once, twice, rtol=1e-12)
     assert once[0, 2] == once[0, 0]
+
+
+@pytest.mark.parametrize("dtype", [">f4", ">f8", ">i2", np.longdouble, "<f4"])
+def test_any_order_of_bytes(dtype):
+    """As files of other machines have them; JAX knows its own only."""
+    x = (8 * VECTORS).astype(dtype)
+    usual = x.astype(np.float32)
+    np.testing.assert_array_equal(eq.gram(ERF_DENSE, x).ntk, eq.gram(ERF_DENSE, usual).ntk)
+    params = ERF_DENSE.init(jax.random.key(0), usual.shape)
+    np.testing.assert_array_equal(ERF_DENSE.apply(params, x), ERF_DENSE.apply(params, usual))
+    found, expected = (eq.empirical_kernels(ERF_DENSE, params, one).ntk for one in (x, usual))
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_minus_zero_is_zero():
+    """Equal inputs are recognised, and get the rule around the identity: 1e-3 away from the other one at this size."""
+    net = eq.Sequential(eq.LiftS2(3, quadrature=4), eq.Relu(), eq.SO3Conv(3), eq.Relu(), eq.SO3Pool())
+    x = RNG.normal(size=(2, 8, 7, 1)).astype(np.float32)
+    x[:, 0] = 0.0
+    y = x.copy()
+    y[:, 0] = -0.0
+    np.testing.assert_allclose(eq.gram(net, x, y).ntk, eq.gram(net, x, x).ntk, rtol=1e-6)
+    np.testing.assert_allclose(eq.gram(net, x, x).ntk, eq.gram(net, x).ntk, rtol=1e-6)

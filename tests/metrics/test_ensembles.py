@@ -1,4 +1,5 @@
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -14,6 +15,19 @@ def test_disjoint_ensembles_are_means_of_different_members():
     outputs = np.arange(7.0)[:, None] * np.ones(3)
     assert np.array_equal(disjoint_ensembles(outputs, 3)[:, 0], [1.0, 4.0])
     assert np.array_equal(disjoint_ensembles(outputs, 1), outputs)
+
+
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float16])
+def test_sums_of_narrow_floats_keep_their_digits(dtype):
+    """In bfloat16 256 + 1 is 256, and in float16 two times 60000 is infinite."""
+    for value in (1, 60000):
+        outputs = jnp.full((1000, 2), value, dtype)
+        means = disjoint_ensembles(outputs, 1000)
+        assert means.dtype == dtype and np.array_equal(means, np.asarray(outputs)[:1])
+    outputs = np.ones((1000, 2, 3, 1), dtype)
+    draws = bootstrap_ensembles(jax.random.key(0), outputs, lambda values: values[0, :, 0], 5)
+    # Weights of members are rounded in float32, one after the other.
+    np.testing.assert_allclose(draws.ensemble, 1, rtol=1000 * np.finfo(np.float32).eps)
 
 
 @pytest.mark.parametrize("size", [0, 8, 2.5])

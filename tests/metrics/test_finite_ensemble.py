@@ -93,6 +93,63 @@ def test_no_variance_no_deviation():
     assert float(finite_ensemble_tail(1e-6, 1.0, 1)) == 1
 
 
+@pytest.mark.parametrize("narrow", [jnp.float16, jnp.bfloat16])
+def test_any_number_of_members_in_any_precision(narrow):
+    """10^6 is infinite in float16, and 10^10 is no integer of 32 bits."""
+    for members in (10**6, 10**8, 10**10):
+        deviation = float(finite_ensemble_deviation(0.1, 1.0, members))
+        assert deviation == pytest.approx(np.sqrt(special.lambertw(200 / np.pi).real / members), rel=1e-6)
+        assert float(finite_ensemble_tail(deviation, 1.0, members)) == pytest.approx(0.1, rel=1e-5)
+        for variance in (np.ones(2, narrow), jnp.ones(2, narrow)):
+            found = finite_ensemble_deviation(0.1, variance, members)
+            assert found.dtype == narrow
+            # Below the normal numbers of float16 steps are 2^-24.
+            atol = 2.0**-25 if narrow == jnp.float16 else 0
+            np.testing.assert_allclose(found.astype(float), deviation, rtol=float(jnp.finfo(narrow).eps), atol=atol)
+            tail = finite_ensemble_tail(deviation, variance, members)
+            assert tail.dtype == narrow
+            np.testing.assert_allclose(tail.astype(float), 0.1, rtol=0.05)
+    assert finite_ensemble_deviation(0.1, 1.0, 10**300) == 0
+
+
+def test_units_beyond_single_precision():
+    """NumPy's numbers of 64 bits are narrowed last."""
+    one = float(finite_ensemble_tail(1.0, 1.0, 3))
+    for unit in (1e-100, 1e-30, 1e30, 1e100):
+        assert float(finite_ensemble_tail(unit, unit**2, 3)) == pytest.approx(one)
+    assert float(finite_ensemble_deviation(0.1, 1e60, 10**60)) == float(finite_ensemble_deviation(0.1, 1.0, 1))
+    with pytest.raises(ValueError, match="`variance`: expected numbers that stay finite in float32"):
+        finite_ensemble_deviation(0.1, 1e300, 1)
+
+
+def test_inside_transformations(dtype):
+    epsilon, variance = jnp.array([0.9, 0.1, 1e-3, 1e-30], dtype), jnp.array([0.3, 1.0, 2.0, 0.0], dtype)
+    deviation, tail = (lambda e, v: finite_ensemble_deviation(e, v, 7)), (lambda d, v: finite_ensemble_tail(d, v, 7))
+    delta = deviation(epsilon, variance) + 0.1
+    rtol = 10 * tolerance(dtype)
+    for change in (jax.jit, jax.vmap, lambda f: jax.jit(jax.vmap(f))):
+        np.testing.assert_allclose(change(deviation)(epsilon, variance), deviation(epsilon, variance), rtol=rtol)
+        np.testing.assert_allclose(change(tail)(delta, variance), tail(delta, variance), rtol=rtol)
+    inner = jax.jit(lambda v: finite_ensemble_deviation(1e-300, v, 7))(variance)  # known numbers keep their digits
+    np.testing.assert_allclose(inner, finite_ensemble_deviation(1e-300, variance, 7), rtol=rtol)
+    assert jax.jit(deviation)(jnp.float16(0.1), jnp.float16(1)).dtype == jnp.float16
+
+
+def test_slope_of_the_deviation(x64):
+    """w e^w = 2 / pi epsilon^2 gives d sqrt(w) / d epsilon = -sqrt(w) / (epsilon (1 + w))."""
+    w = special.lambertw(2 / (np.pi * 0.01)).real
+    slope = jax.grad(lambda e: finite_ensemble_deviation(e, 4.0, 1))(0.1)
+    np.testing.assert_allclose(slope, -2 * np.sqrt(w) / (0.1 * (1 + w)), rtol=100 * tolerance(np.float64))
+
+
+def test_abstract_numbers_that_are_refused():
+    with pytest.raises(ValueError, match="`members`: expected an integer, got an abstract value"):
+        jax.jit(finite_ensemble_tail)(0.1, 1.0, 7)
+    for k, name in enumerate(("epsilon", "delta", "variance")):
+        with pytest.raises(ValueError, match=f"`{name}`: expected numbers, got an abstract value"):
+            jax.jit(lambda value, k=k: members_needed(*[value if i == k else 0.1 for i in range(3)]))(0.1)
+
+
 @pytest.mark.parametrize(
     ("call", "argument"),
     [
@@ -106,6 +163,7 @@ def test_no_variance_no_deviation():
         (lambda: finite_ensemble_deviation(np.nan, 1.0, 1), "epsilon"),
         (lambda: finite_ensemble_deviation(0.1, -1e-9, 1), "variance"),
         (lambda: finite_ensemble_deviation(0.1, 1.0, 2.5), "members"),
+        (lambda: finite_ensemble_deviation(0.1, 1.0, 10**400), "members"),
         (lambda: members_needed(0.1, -1.0, 1.0), "delta"),
         (lambda: members_needed(2.0, 1.0, 1.0), "epsilon"),
     ],

@@ -137,6 +137,70 @@ def test_same_class_fraction_by_hand():
     np.testing.assert_allclose(same_class_fraction(upright, both) * 4, orbit_same_predictions(both), rtol=1e-6)
 
 
+WIDE = {
+    "1e300": ([1e300, 2e300], [2e300, 1e300]),
+    "the eleventh digit": ([1, 1 + 1e-10], [1 + 1e-10, 1]),
+    "int64": ([2**32, 2**32 + 1], [5, 1]),
+    "uint64": (np.array([2**63, 1], np.uint64), np.array([1, 5], np.uint64)),
+}
+
+
+@pytest.mark.parametrize("first, second", WIDE.values(), ids=list(WIDE))
+def test_classes_of_scores_that_jax_would_narrow(first, second, dtype):
+    """Of NumPy's numbers of 64 bits none is rounded or wraps around."""
+    scores = np.array([[first], [second], [first]])
+    np.testing.assert_array_equal(orbit_same_predictions(scores), [2])
+    np.testing.assert_array_equal(orbit_same_predictions(scores[:, :, ::-1]), [2])
+    np.testing.assert_allclose(same_class_fraction(scores[0], scores[1:]), [0.5])
+    same = jnp.argmax(jnp.asarray([[0, 1]]), -1) == np.argmax(scores[0], -1)
+    assert same_class_fraction(jnp.array([[0.0, 1.0]]), scores[:1]) == same  # one of each kind
+    predict = lambda x: np.repeat(scores[1], len(x), 0)  # noqa: E731
+    np.testing.assert_array_equal(
+        random_rotation_fraction(jax.random.key(0), predict, turn, np.ones((3, 2), np.float32), 2), 1
+    )
+
+
+def test_rotations_of_a_predictor_in_double_precision():
+    """Scores of NumPy whose difference single precision does not see: angles decide the class."""
+
+    def predict(x):
+        up = np.asarray(x)[:, 1] > 0.5
+        return 1 + 1e-10 * np.stack([up, ~up], -1)
+
+    fraction = random_rotation_fraction(jax.random.key(0), predict, turn, np.array([[0.0, 1.0]]), 100)
+    assert abs(fraction[0] - 1 / 3) < 4 * np.sqrt(2 / 9 / 100)
+
+
+def test_relative_orbit_std_of_numbers_that_jax_would_narrow(dtype):
+    for scale in (1e-300, 1e-40, 1e40, 5e307, 2**61):
+        for outputs in (np.array([[scale], [2 * scale]]), [[scale], [2 * scale]]):
+            found = relative_orbit_std(outputs)
+            assert found.dtype == dtype
+            np.testing.assert_allclose(found, [1 / 3], rtol=1e-6)
+    np.testing.assert_allclose(relative_orbit_std(np.array([[1e308], [-1e308]])), [np.inf])
+    np.testing.assert_allclose(relative_orbit_std(np.array([[1.0], [1 + 2e-10]])), [1e-10], rtol=1e-5)
+    np.testing.assert_array_equal(relative_orbit_std(np.full((3, 1), 1e300)), [0])
+
+
+def test_inside_jit():
+    outputs, matrices = normal(0, (4, 5, 2)), planar_matrices(4, False).astype(np.float32)
+    known = orbit_mse(outputs, matrices)
+    of_device = jnp.asarray(matrices)
+    for call in (
+        jax.jit(orbit_mse),
+        lambda o, _: jax.jit(lambda o: orbit_mse(o, matrices))(o),
+        lambda o, _: jax.jit(lambda o: orbit_mse(o, of_device))(o),
+        lambda o, m: jax.vmap(orbit_mse)(o[None], m[None])[0],
+    ):
+        np.testing.assert_allclose(call(outputs, matrices), known, rtol=1e-6)
+    with pytest.raises(ValueError, match="`action_out`: expected the identity matrix first"):
+        jax.jit(lambda o: orbit_mse(o, -matrices))(outputs)
+    for metric in (orbit_same_predictions, orbit_kl, lambda o: relative_orbit_std(o[..., 0])):
+        np.testing.assert_allclose(jax.jit(metric)(outputs), metric(outputs), rtol=1e-5)
+    of_known = jax.jit(lambda zero: relative_orbit_std(np.array([[1e300], [2e300]])) + zero)
+    np.testing.assert_allclose(of_known(0.0), [1 / 3], rtol=1e-6)
+
+
 def turn(x, angle):
     """Points in the plane rotated by an angle in degrees."""
     c, s = jnp.cos(jnp.deg2rad(angle)), jnp.sin(jnp.deg2rad(angle))

@@ -181,7 +181,8 @@ def _coinciding(x1: Array, x2: Array | None) -> tuple[np.ndarray, np.ndarray] | 
     if workers.is_traced(x1, x2):
         every = np.arange(len(x1))
         return (every, every) if x2 is None else None
-    first, second = ([row.tobytes() for row in np.asarray(x)] for x in (x1, x1 if x2 is None else x2))
+    # Adding 0 makes -0 a 0, which is the same number in other bytes.
+    first, second = ([row.tobytes() for row in np.asarray(x) + 0] for x in (x1, x1 if x2 is None else x2))
     places: dict[bytes, list[int]] = {}
     for j, row in enumerate(second):
         places.setdefault(row, []).append(j)
