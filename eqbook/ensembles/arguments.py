@@ -66,6 +66,9 @@ def check_collections(net: Any, key: jax.Array, x: Array) -> None:
             f"`net`: expected a network all of whose variables are parameters, got also {', '.join(others)}; give "
             "constants as attributes, and take a normalisation without running means, such as LayerNorm or GroupNorm."
         )
+    for leaf in jax.tree.leaves(variables):
+        if not jnp.issubdtype(leaf.dtype, jnp.inexact):
+            raise ValueError(f"`net`: expected parameters of a floating dtype, got one of {leaf.dtype}.")
     if not jax.tree.leaves(variables):
         raise ValueError(f"`net`: expected a network with parameters, got none from {net!r}.")
 
@@ -104,9 +107,9 @@ def _usable(net: Any, made: Callable[[], Any]) -> Any:
     """What a network makes; raise if that takes more than parameters and inputs."""
     try:
         return made()
-    except ValueError:  # of a layer, which says what is wrong
-        raise
     except Exception as error:  # whatever a module of one's own raises
+        if isinstance(error, ValueError) and "`" in str(error):  # names an argument of a layer
+            raise
         raise ValueError(
             "`net`: expected a network that is made by net.init(key, x) and evaluated by net.apply(params, x), without "
             f"other arguments or random keys, got {type(error).__name__}: {error} Give switches as attributes, such as "
