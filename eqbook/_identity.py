@@ -2,44 +2,38 @@
 
 import dis
 import hashlib
+import logging
+import os
 import re
-from collections.abc import Iterator
-from dataclasses import fields, is_dataclass
+from collections import deque
+from collections.abc import Iterator, Mapping
 from functools import partial
-from types import CodeType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+import flax.linen as nn
 import jax
+import jax.numpy as jnp
 import numpy as np
+
+from eqbook._attributes import is_library, parts_of, static, used_by
 
 FEW = 64  # numbers of an array that are listed one by one
 
 
 def numbers_in(value: Any) -> list[float]:
-    """The finite numbers that a function holds, in an order that another process finds again.
+    """The numbers that a function holds, in an order that another process finds again.
 
     Those in its closure, its defaults and its code, and in the objects and functions that it holds, so that learning
-    rates, decays, weights, thresholds and the steps of a schedule are told apart. In a notebook, a script, or a module
-    outside of packages, also those in what it finds there by name. Text that is held counts, by a number made of it;
-    text in the code does not, and what is found by name elsewhere.
+    rates, decays, weights, thresholds and the steps of a schedule are told apart; of an object that is called, the
+    attributes that its methods use. In a notebook, a script, or a module outside of packages, also those in what it
+    finds there by name. Text that is held counts, by a number made of it; text in the code does not, nor what is found
+    by name elsewhere, nor what an object keeps once it was asked for.
 
     Args:
         value: function, object, or a tuple, list or dictionary of these, numbers and text.
     """
-    return list(_walk(value, set()))
-
-
-def parts_of(value: Any) -> dict[str, Any]:
-    """The attributes of an object by name; none of a class, a module, or an object that has no attributes."""
-    if isinstance(value, type | ModuleType):
-        return {}
-    if is_dataclass(value):  # a Flax module knows its place in another one, too
-        names = [field.name for field in fields(value) if field.name not in ("parent", "name")]
-    else:
-        slots = [getattr(kind, "__slots__", ()) for kind in type(value).__mro__]
-        names = [name for some in slots for name in ([some] if isinstance(some, str) else some)]
-        names = [*names, *getattr(value, "__dict__", ())]
-    return {name: getattr(value, name) for name in sorted(set(names)) if hasattr(value, name)}
+    return list(_walk(value, {}))
 
 
 def key_numbers(array: Any) -> Any:
@@ -53,61 +47,91 @@ def without_addresses(value: Any) -> str:
     return re.sub(r" at 0x[0-9a-fA-F]+", "", repr(value))
 
 
-def _walk(value: Any, seen: set[int]) -> Iterator[float]:
+def _walk(value: Any, seen: dict[int, Any]) -> Iterator[float]:
     if isinstance(value, int | float | np.integer | np.floating):
-        if np.isfinite(value := _float(value)):
-            yield value
+        number = _float(value)
+        yield number if np.isfinite(number) else _number(str(value))
     elif isinstance(value, str | bytes):
-        yield _number(value.encode() if isinstance(value, str) else value)
-    elif isinstance(value, np.ndarray | jax.Array):
-        value = key_numbers(value)
-        if not isinstance(value, jax.core.Tracer) and np.asarray(value).dtype.kind in "biuf":
-            flat = np.asarray(value).reshape(-1)
-            yield from (float(number) for number in flat[:FEW] if np.isfinite(number))
-            if flat.size > FEW:  # the rest by a number that is made of all bits
-                yield _number(flat.tobytes())
-    elif isinstance(value, tuple | list):
-        for part in value:
-            yield from _walk(part, seen)
+        yield _number(value)
+    elif isinstance(value, os.PathLike):
+        yield _number(os.fspath(value))
+    elif isinstance(value, complex | np.ndarray | np.generic | jax.Array):
+        yield from _in_array(value, seen)
+    elif isinstance(value, slice):
+        yield from _walk((value.start, value.stop, value.step), seen)
     elif isinstance(value, set | frozenset):  # in the next process they have another order
         yield from sorted(number for part in value for number in _walk(part, seen))
-    elif isinstance(value, dict):
-        for key, part in value.items():
-            yield from _walk((key, part), seen)
-    elif id(value) not in seen and value is not None:
-        seen.add(id(value))
-        if isinstance(value, partial):
-            yield from _walk((value.func, value.args, value.keywords), seen)
-        elif callable(inner := getattr(value, "__func__", None)):  # a method
-            yield from _walk((inner, value.__self__), seen)
-        elif isinstance(code := getattr(value, "__code__", None), CodeType):
-            cells = [_content(cell) for cell in value.__closure__ or ()]
-            yield from _walk((value.__defaults__ or (), value.__kwdefaults__ or {}, cells), seen)
-            yield from _in_code(code, value.__globals__, seen)
-        elif callable(inner := getattr(value, "__wrapped__", None)):  # a jitted function
-            yield from _walk(inner, seen)
-        else:
-            yield from _walk(parts_of(value), seen)
-            calls = [vars(kind).get("__call__") for kind in type(value).__mro__]
-            yield from _walk(next((call for call in calls if call), None), seen)
+    elif isinstance(value, Mapping | tuple | list | deque | range):
+        if id(value) not in seen:  # not inside of itself
+            seen[id(value)] = value
+            for part in value.items() if isinstance(value, Mapping) else value:
+                yield from _walk(part, seen)
+            del seen[id(value)]
+    elif id(value) not in seen and not isinstance(value, type | ModuleType | logging.Logger | None):
+        seen[id(value)] = value
+        yield from _in_object(value, seen)
 
 
-def _in_code(code: CodeType, module: dict[str, Any], seen: set[int]) -> Iterator[float]:
-    """Numbers among the constants of code, and in what it finds by name in its own module."""
+def _in_array(value: Any, seen: dict[int, Any]) -> Iterator[float]:
+    if isinstance(value, jax.core.Tracer) or (isinstance(value, jax.Array) and value.is_deleted()):
+        return
+    flat = np.asarray(key_numbers(value)).reshape(-1)
+    if flat.dtype == object:
+        yield from _walk(flat.tolist(), seen)
+        return
+    yield _number(f"{np.shape(value)}")
+    known = jnp.issubdtype(flat.dtype, jnp.number) or flat.dtype == bool
+    for number in map(complex, flat[:FEW]) if known else ():
+        for part in (number.real, number.imag) if np.iscomplexobj(flat) else (number.real,):
+            yield part if np.isfinite(part) else _number(str(part))
+    if flat.size > FEW or not known:  # the rest by a number that is made of all bits
+        yield _number(flat.tobytes())
+
+
+def _in_object(value: Any, seen: dict[int, Any]) -> Iterator[float]:
+    """Numbers in a function, a method, or an object that may be called."""
+    if isinstance(value, partial):
+        yield from _walk((value.func, value.args, value.keywords), seen)
+    elif isinstance(value, MethodType):
+        yield from _walk((value.__func__, used_by(value.__self__, value.__func__)), seen)
+    elif isinstance(value, FunctionType):
+        held = {} if is_library(value.__globals__) else {k: v for k, v in vars(value).items() if k != "__wrapped__"}
+        cells = [_content(cell) for cell in value.__closure__ or ()]
+        yield from _walk((value.__defaults__, value.__kwdefaults__, cells, held), seen)
+        yield from _in_code(value.__code__, value.__globals__, seen)
+    elif isinstance(value, jax.custom_vjp | jax.custom_jvp):
+        yield from _walk([getattr(value, name, None) for name in ("fun", "fwd", "bwd", "jvp")], seen)
+    elif callable(inner := static(value, "__wrapped__")):  # a jitted function
+        yield from _walk(inner, seen)
+    else:
+        call = static(type(value), "__call__")
+        called = isinstance(call, FunctionType) and not isinstance(value, nn.Module)
+        yield from _walk((used_by(value, call), call) if called else parts_of(value), seen)
+
+
+def _in_code(code: CodeType, module: dict[str, Any], seen: dict[int, Any]) -> Iterator[float]:
+    """Numbers among the constants of code, and in what it finds by name in a notebook or a script."""
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _in_code(constant, module, seen)
         elif not isinstance(constant, str):  # an error message may change, and a docstring
             yield from _walk(constant, seen)
-    if module.get("__package__"):  # a library, whose variables may be anything
+    if is_library(module):
         return
-    for step in dis.get_instructions(code):
-        if step.opname == "LOAD_GLOBAL":
-            yield from _walk(module.get(step.argval), seen)
+    steps = list(dis.get_instructions(code))
+    counters = {step.argval for step in steps if step.opname == "STORE_GLOBAL"}
+    for step, key, look in zip(steps, [*steps[1:], None], [*steps[2:], None, None]):
+        if step.opname == "LOAD_GLOBAL" and step.argval not in counters:
+            found = module.get(step.argval)
+            one = look is not None and look.opname == "BINARY_SUBSCR" and key.opname == "LOAD_CONST"
+            if one and isinstance(found, dict):  # of a dictionary of settings this one counts
+                found = found.get(key.argval)
+            yield from _walk(found, seen)
 
 
-def _number(content: bytes) -> float:
+def _number(content: str | bytes) -> float:
     """A number that is made of all bits."""
+    content = content.encode() if isinstance(content, str) else content
     return float(int.from_bytes(hashlib.sha256(content).digest()[:6]))
 
 

@@ -1,17 +1,23 @@
 """The numbers that tell functions and objects apart."""
 
+import logging
 import os
+import pathlib
 import subprocess
 import sys
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from flax.core import FrozenDict
 
-from eqbook._identity import numbers_in, parts_of
+import eqbook as eq
+from eqbook._attributes import parts_of
+from eqbook._identity import numbers_in
 
 
 class Weighted:
@@ -21,7 +27,7 @@ class Weighted:
         self.weights, self.mode = weights, mode
 
     def __call__(self, outputs, y):
-        return jnp.mean(self.weights[y] * outputs)
+        return jnp.mean(self.weights[y] * outputs) if self.mode else 0.0
 
     def loss(self, outputs, y):
         return self(outputs, y)
@@ -33,6 +39,9 @@ class Slotted(Weighted):
     def __init__(self, weights):
         super().__init__(0.0)
         self.inner = Weighted(weights)
+
+    def __call__(self, outputs, y):
+        return self.inner(outputs, y)
 
 
 def lambda_around(weights):
@@ -47,6 +56,53 @@ def in_a_notebook(weights):
     return names["loss"]
 
 
+def of_settings(weights):
+    """A function that reads one of the settings of a notebook."""
+    names = {"settings": {"weights": weights, "epochs": sum(weights)}}
+    exec("def loss(outputs, y):\n    return settings['weights'][y] * outputs", names)
+    return names["loss"]
+
+
+class OfClass:
+    """A constant of a class, used by a method that a method uses."""
+
+    def weigh(self, y):
+        return self.weights[y]
+
+    def __call__(self, outputs, y):
+        return self.weigh(y) * outputs
+
+
+@dataclass
+class Base:
+    mode: str = "mean"
+
+
+class Further(Base):
+    """What is not among the fields."""
+
+    def __init__(self, weights):
+        super().__init__()
+        self.weights = weights
+
+    def __call__(self, outputs, y):
+        return self.weights[y] * outputs
+
+
+def with_own_gradient(weights):
+    clipped = jax.custom_vjp(lambda x: x)
+    clipped.defvjp(lambda x: (x, None), lambda _, g: (g * weights[-1],))
+    return clipped
+
+
+class Masked:
+    def __init__(self, values):
+        self.mask = values
+
+    def __call__(self, outputs, y):
+        return outputs + self.mask
+
+
 MADE = {
     "object": Weighted,
     "method": lambda weights: Weighted(weights).loss,
@@ -57,6 +113,15 @@ MADE = {
     "text": lambda weights: Weighted(0.0, mode=str(weights)),
     "set": lambda weights: Weighted(frozenset(weights)),
     "variable of a notebook": in_a_notebook,
+    "settings of a notebook": of_settings,
+    "constant of a class": lambda weights: type("Of", (OfClass,), {"weights": str(weights)})(),
+    "no field": Further,
+    "own gradient": with_own_gradient,
+    "infinite": lambda weights: Masked(np.where(np.array(weights) > 2, -np.inf, 0)),
+    "short floats": lambda weights: Masked(jnp.asarray(weights, jnp.bfloat16)),
+    "complex": lambda weights: Masked(1j * np.array(weights)),
+    "shape": lambda weights: Masked(np.ones((int(weights[-1]), 50 // int(weights[-1])))),
+    "mapping": lambda weights: Masked(FrozenDict(w=weights)),
 }
 
 
@@ -71,6 +136,58 @@ def test_an_object_that_holds_itself_ends():
     it = Weighted(3.0)
     it.mode = [it, it.loss]
     assert 3.0 in numbers_in(it)
+
+
+class Experiment:
+    """Keeps what came out, and what was computed once, beside what its loss uses."""
+
+    def __init__(self):
+        self.scale, self.result = 2.0, None
+
+    @cached_property
+    def twice(self):
+        return 2 * self.scale
+
+    def loss(self, outputs, y):
+        return self.twice * jnp.mean(outputs)
+
+
+def test_what_a_loss_does_not_use_does_not_count():
+    it = Experiment()
+    before = numbers_in(it.loss)
+    it.result, _ = [4.0, 5.0], it.twice
+    assert numbers_in(it.loss) == before
+    it.scale = 3.0
+    assert numbers_in(it.loss) != before
+    names = {"settings": {"scale": 2.0, "epochs": 1}, "calls": 0}
+    exec("def loss(f, y):\n    global calls\n    calls += 1\n    return settings['scale'] * f", names)
+    before = numbers_in(names["loss"])
+    names["settings"]["epochs"], names["calls"] = 5, 3
+    assert numbers_in(names["loss"]) == before
+
+
+def test_what_is_filled_on_demand_does_not_count():
+    group, path, frozen = eq.cyclic(4), pathlib.Path("a") / "b", FrozenDict(a=2)
+    held = [group, path, frozen, logging.getLogger("a"), jnp.ones(3)]
+    before = numbers_in(lambda: held)
+    assert group.inverse is not None and hash(path) and hash(frozen) and str(path)
+    logging.getLogger("a.b").setLevel(10)
+    assert numbers_in(lambda: held) == before
+    held[-1].delete()
+    assert len(numbers_in(lambda: held)) < len(before)  # and no error
+
+
+class Eager:
+    """Answers to every name."""
+
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return Eager()
+
+
+def test_objects_that_answer_to_every_name():
+    assert numbers_in([Eager(), object(), iter([1]), type, np]) == []
 
 
 def test_messages_and_docstrings_do_not_count():

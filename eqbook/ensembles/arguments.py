@@ -89,8 +89,8 @@ def _check_step(recipe: Recipe, key: Any, example: Any, *batch: Any) -> None:
     """The check for abstract arrays; once for a recipe and shapes, since a large network takes long to trace."""
     params = abstract_member(recipe.net, key, example)
     outputs = _usable(recipe.net, lambda: jax.eval_shape(recipe.net.apply, params, batch[0]))
-    if not isinstance(outputs, jax.ShapeDtypeStruct) or outputs.shape[:1] != batch[0].shape[:1]:
-        raise ValueError(f"`net`: expected one array with a row for each of {len(batch[0])} inputs, got {outputs!r}.")
+    if not isinstance(outputs, jax.ShapeDtypeStruct):
+        raise ValueError(f"`net`: expected a network whose output is one array, got {outputs!r}.")
     found = jax.eval_shape(lambda p, inputs, y: recipe.loss(recipe.net.apply(p, inputs), y), params, *batch)
     if getattr(found, "shape", None) != () or not jnp.issubdtype(found.dtype, jnp.floating):
         raise ValueError(f"`loss`: expected one real number for a batch, as a mean or a sum is, got {found!r}.")
@@ -113,7 +113,7 @@ def _usable(net: Any, made: Callable[[], Any]) -> Any:
         raise ValueError(
             "`net`: expected a network that is made by net.init(key, x) and evaluated by net.apply(params, x), without "
             f"other arguments or random keys, got {type(error).__name__}: {error} Give switches as attributes, such as "
-            "deterministic=True of a dropout."
+            "deterministic=True of a dropout, and choose between numbers with jnp.where."
         ) from error
 
 

@@ -12,17 +12,17 @@ import numpy as np
 
 from eqbook._identity import numbers_in, without_addresses
 from eqbook.ensembles.epoch import Recipe, init_member, member_keys
+from eqbook.ensembles.losses import cross_entropy, squared_error
 from eqbook.grams.store import describe
 
 # Counters of an optimiser's state at which its step is looked at: schedules differ early or late.
 COUNTS = (*range(17), 24, 32, 48, 64, 100, 128, 256, 512, 1000, 2048, 4096, 10_000, 10**5)
 # By how much numbers may differ, relative and absolute: by what other hardware rounds differently, products of matrices
 # more than the rest. A number that a function holds may be tiny, as a weight decay is, and still decide.
-TOLERANCES = {"optimizer": (1e-4, 1e-6)} | dict.fromkeys(
+TOLERANCES = {"optimizer": (1e-4, 1e-6), "optimizer, without a gradient": (1e-4, 1e-30)} | dict.fromkeys(
     (f"{name}, its numbers" for name in ("net", "loss", "optimizer")), (1e-5, 0.0)
 )
 OTHERS = (1e-3, 1e-6)
-FEW_CLASSES = 1000  # one example of each is looked at
 
 
 def describe_run(recipe: Recipe, key: jax.Array, x: jax.Array, y: jax.Array) -> dict[str, Any]:
@@ -59,7 +59,10 @@ def describe_run(recipe: Recipe, key: jax.Array, x: jax.Array, y: jax.Array) -> 
 
 
 def _few(recipe: Recipe, params: Any, x: jax.Array, y: jax.Array) -> np.ndarray:
-    """Indices of two examples and of one of each class; of as many as a step has, if the loss takes no other number."""
+    """Indices of two examples; of as many as a step has, if the loss takes no other number.
+
+    A loss of one's own also gets one of each class, but no more than a step has: a class may have a weight.
+    """
 
     def loss(rows: np.ndarray) -> None:
         jax.eval_shape(lambda params: recipe.loss(recipe.net.apply(params, x[rows]), y[rows]), params)
@@ -67,8 +70,9 @@ def _few(recipe: Recipe, params: Any, x: jax.Array, y: jax.Array) -> np.ndarray:
     size = len(x) if recipe.augment is None else recipe.augment.size(len(x))
     step = np.arange(recipe.batch_size or size) % len(x)
     few = step[:2]
-    if y.ndim == 1 and jnp.issubdtype(y.dtype, jnp.integer):  # a class may have a weight of its own
-        few = np.concatenate([few, np.unique(np.asarray(y), return_index=True)[1][:FEW_CLASSES]])
+    if recipe.loss not in (squared_error, cross_entropy) and y.ndim == 1 and jnp.issubdtype(y.dtype, jnp.integer):
+        firsts = np.unique(np.asarray(y), return_index=True)[1]
+        few = np.array(list(dict.fromkeys([*few, *firsts]))[: max(2, len(step))])
     try:
         loss(few)
         return few
@@ -81,7 +85,8 @@ def _attributes(net: Any) -> Any:
     """What a Flax module is made with, and the modules in it; equal names of functions may stand for two functions."""
     if isinstance(net, nn.Module):
         names = sorted(field.name for field in fields(net) if field.name not in ("parent", "name"))
-        return [_attributes(getattr(net, name, None)) for name in names]
+        code = [part for kind in type(net).__mro__ for part in (vars(kind).get("setup"), vars(kind).get("__call__"))]
+        return [code, *(_attributes(getattr(net, name, None)) for name in names)]
     if isinstance(net, tuple | list):
         return [_attributes(part) for part in net]
     return net
@@ -108,12 +113,10 @@ def _steps(optimizer: Any, params: Any) -> list[float]:
     """Size and direction of an optimiser's steps, from its start and at later counts."""
     waves = jax.tree.map(lambda leaf: np.sin(1.0 + np.arange(leaf.size)).reshape(leaf.shape), params)
     gradient = jax.tree.map(lambda wave, leaf: jnp.asarray(wave, leaf.dtype), waves, params)
-    counter = lambda leaf: jnp.ndim(leaf) == 0 and jnp.issubdtype(leaf.dtype, jnp.integer)  # noqa: E731
 
     @jax.jit
     def step(state, count):
-        state = jax.tree.map(lambda leaf: count.astype(leaf.dtype) if counter(leaf) else leaf, state)
-        updates, state = optimizer.update(gradient, state, params)
+        updates, state = optimizer.update(gradient, _counted(state, count), params)
         pairs = [(jnp.vdot(u, g), jnp.vdot(u, u)) for u, g in zip(jax.tree.leaves(updates), jax.tree.leaves(gradient))]
         return jnp.stack([jnp.stack(pair) for pair in pairs]).sum(0), state
 
@@ -125,11 +128,28 @@ def _steps(optimizer: Any, params: Any) -> list[float]:
 
 
 def _decay(optimizer: Any, params: Any) -> list[float]:
-    """Sizes of the first step of each parameter where the gradient is 0: what decays, and by how much."""
-    moved = jax.tree.map(lambda leaf: leaf + jnp.ones_like(leaf), params)  # biases start at 0
-    nothing = jax.tree.map(jnp.zeros_like, moved)
-    updates, _ = optimizer.update(nothing, optimizer.init(moved), moved)
-    return _numbers(jnp.stack([jnp.linalg.norm(jnp.ravel(leaf)) for leaf in jax.tree.leaves(updates)]))
+    """Sizes of some steps of each parameter where the gradient is 0: what decays, and by how much."""
+
+    @jax.jit
+    def sizes(params):
+        params = jax.tree.map(lambda leaf: leaf + jnp.ones_like(leaf), params)  # biases start at 0
+        nothing, state, found = jax.tree.map(jnp.zeros_like, params), optimizer.init(params), []
+        for count in (0, 1, 3, 7, 100, 1000):  # a schedule may begin at 0
+            updates, _ = optimizer.update(nothing, _counted(state, jnp.int32(count)), params)
+            found += [jnp.linalg.norm(jnp.ravel(leaf)) for leaf in jax.tree.leaves(updates)]
+        return jnp.stack(found)
+
+    return np.nan_to_num(np.asarray(sizes(params), np.float64)).tolist()
+
+
+def _counted(state: Any, count: Any) -> Any:
+    """The state of an optimiser with all of its counters at a number."""
+
+    def at(leaf: Any) -> Any:
+        counts = jnp.ndim(leaf) == 0 and jnp.issubdtype(leaf.dtype, jnp.integer)
+        return count.astype(leaf.dtype) if counts else leaf
+
+    return jax.tree.map(at, state)
 
 
 def _numbers(value: Any) -> list[float]:

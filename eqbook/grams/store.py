@@ -14,8 +14,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from eqbook._attributes import parts_of
 from eqbook._files import is_sealed, not_written, remove_left_over, report, sealed, write_whole
-from eqbook._identity import key_numbers, numbers_in, parts_of, without_addresses
+from eqbook._identity import key_numbers, numbers_in, without_addresses
 from eqbook._version import __version__
 from eqbook.groups import Action, FiniteGroup
 from eqbook.layers import Residual, Sequential
@@ -45,7 +46,7 @@ def describe(value: Any, within: tuple[int, ...] = ()) -> Any:
         return ["FiniteGroup", value.names, value.table.tolist()]
     if isinstance(value, Action):
         return [type(value).__name__, *[[name, part_of(part)] for name, part in sorted(vars(value).items())]]
-    if is_dataclass(value):
+    if is_dataclass(value) and not isinstance(value, type):
         return [type(value).__name__, *[[field.name, describe(getattr(value, field.name))] for field in fields(value)]]
     if isinstance(value, np.ndarray | jax.Array):
         return [str(value.dtype), np.asarray(key_numbers(value)).tolist()]
@@ -57,10 +58,8 @@ def describe(value: Any, within: tuple[int, ...] = ()) -> Any:
         return [[part_of(key), part_of(part)] for key, part in value.items()]
     if callable(value):  # the same name may mean two functions, and a lambda has none
         return [getattr(value, "__name__", ""), _values(value), numbers_in(value)]
-    shown = without_addresses(value)
-    if shown == repr(value):
-        return shown
-    return [type(value).__name__, *[[name, part_of(part)] for name, part in parts_of(value).items()]]
+    shown, parts = without_addresses(value), parts_of(value)
+    return [type(value).__name__, shown, *[[name, part_of(part)] for name, part in parts.items()]] if parts else shown
 
 
 def _values(function: Callable) -> list[float] | None:

@@ -296,9 +296,23 @@ class Weighted:
         return jnp.mean(self.weights[y] * optax.softmax_cross_entropy_with_integer_labels(f, y))
 
 
-def decay_of(chosen):
+def decay_of(chosen, rate=1e-2):
     """Weight decay too small beside the gradient's steps, of the parameters that a function chooses."""
-    return optax.adamw(1e-2, weight_decay=1e-4, mask=lambda params: jax.tree.map(chosen, params))
+    return optax.adamw(rate, weight_decay=1e-4, mask=lambda params: jax.tree.map(chosen, params))
+
+
+def Thresholded(threshold):
+    """A module whose code finds a number by name, that the first examples do not show."""
+
+    class Thresholded(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            return nn.Dense(2)(jnp.where(jnp.abs(x) > 100 * threshold, 0.0, x))
+
+    return Thresholded()
+
+
+WARM = optax.linear_schedule(0.0, 1e-3, 10)
 
 
 @pytest.mark.parametrize(
@@ -311,8 +325,14 @@ def decay_of(chosen):
             {"optimizer": decay_of(lambda leaf: leaf.ndim < 2)},
             "optimizer, without a gradient",
         ),
+        (
+            {"optimizer": decay_of(lambda leaf: leaf.ndim > 1, WARM)},
+            {"optimizer": decay_of(lambda leaf: leaf.ndim < 2, WARM)},
+            "optimizer, without a gradient",
+        ),
+        ({"net": Thresholded(0.5)}, {"net": Thresholded(0.7)}, "net, its numbers"),
     ],
-    ids=["weights", "schedule", "mask"],
+    ids=["weights", "schedule", "mask", "mask behind a warm-up", "code of a module"],
 )
 def test_objects_and_masks_are_told_apart(tmp_path, one, other, named):
     common = {"y": jnp.zeros(12, int).at[-1].set(1), "loss": weighted(1.0, 1.0), "epochs": 1}
