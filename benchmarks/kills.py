@@ -20,6 +20,7 @@ import warnings
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 import jax
@@ -236,7 +237,7 @@ def _watch(status: mmap.mmap) -> None:
             for owner in (module, *(one for one in vars(module).values() if isinstance(one, type))):
                 for key, value in list(vars(owner).items()):
                     code = getattr(value, "__code__", None)
-                    if code is not None and code.co_filename in FILES and code.co_name not in OUTSIDE:
+                    if isinstance(code, CodeType) and code.co_filename in FILES and code.co_name not in OUTSIDE:
                         setattr(owner, key, marked(value, _phase(code)))
     # Tracing is counted with what surrounds it; this is the part in which the compiler works.
     compiler.compile_or_get_cached = marked(compiler.compile_or_get_cached, PHASES.index("compiling"))
