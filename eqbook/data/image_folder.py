@@ -49,13 +49,19 @@ class ImageFolder:
             split: `"train"` or `"val"`.
 
         Raises:
-            DataDirectoryError: if a folder is missing, or a class has no picture.
+            DataDirectoryError: if a folder is missing, a class has no picture, or `train` has no folder of its name.
             ValueError: if `split` is no text.
         """
         if not isinstance(split, str):
             raise ValueError(f"`split`: expected 'train' or 'val', got {split!r}.")
         found: list[Path] = []
         labels: list[int] = []
+        unknown = {path.name for path in _folders(Path(self.root) / split)} - set(self.class_names)
+        if unknown:
+            raise DataDirectoryError(
+                f"`{Path(self.root) / split}`: expected the folders of train/, got others beside them: "
+                f"{', '.join(sorted(unknown))}; move them away, or give each one below train/ too."
+            )
         for label, name in enumerate(self.class_names):
             folder = Path(self.root) / split / name
             here = sorted(p for p in folder.iterdir() if p.suffix.lower() in SUFFIXES) if folder.is_dir() else []
@@ -167,6 +173,8 @@ def read_square(path: Path, side: int) -> UInt8[np.ndarray, "side side 3"]:
             width, height = (max(shorter, round(scale * length)) for length in picture.size)
             left, top = (width - side) // 2, (height - side) // 2
             square = np.array((left, top, left + side, top + side))
+            if picture.mode.startswith("I"):  # grey, of 16 bits, which Pillow would cut off at 255
+                picture = Image.fromarray((np.asarray(picture) >> 8).astype(np.uint8))
             picture, bilinear = picture.convert("RGB"), Image.Resampling.BILINEAR
             if max(width, height) > LONG * shorter:
                 # A line of pixels, packed to some bytes, would become gigabytes. This is the same square up to the

@@ -99,9 +99,12 @@ def loss_and_gradient(recipe: Recipe, params: Any, inputs: Array, targets: Array
     if recipe.part is None or recipe.part >= len(inputs):
         return of(inputs, targets)
     parts = [z.reshape(-1, recipe.part, *z.shape[1:]) for z in (inputs, targets)]
-    zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(of, *[z[0] for z in parts]))
+    found = jax.eval_shape(of, *[z[0] for z in parts])
+    # With the 8 bits of bfloat16 a sum of parts would stand still once it is 256 times as large as one of them.
+    zero = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, jnp.promote_types(leaf.dtype, jnp.float32)), found)
     added, _ = jax.lax.scan(lambda total, part: (jax.tree.map(jnp.add, total, of(*part)), None), zero, tuple(parts))
-    return jax.tree.map(lambda total: total / len(parts[0]), added) if recipe.mean else added
+    count = len(parts[0]) if recipe.mean else 1
+    return jax.tree.map(lambda total, leaf: (total / count).astype(leaf.dtype), added, found)
 
 
 def _added(total: Array, lost: Array, value: Array) -> tuple[Array, Array]:

@@ -94,9 +94,10 @@ class Training:
         return here
 
     def check(self, c: int, member: Member) -> None:
-        """Raise if the loss of a member that was asked for is not finite."""
+        """Raise if the loss of a member that was asked for is not finite in an epoch that was asked for."""
         shown = max(0, self.members - c * self.programs.width)
-        check_losses(np.asarray(member.bad)[:shown], c * self.programs.width)
+        bad = np.asarray(member.bad)[:shown]  # a longer run, of fewer members, may have gone on in the same store
+        check_losses(np.where(bad <= max(self.stops, default=0), bad, 0), c * self.programs.width)
 
 
 def _mean_loss(here: Checkpoint) -> np.ndarray:

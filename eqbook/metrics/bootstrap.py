@@ -17,6 +17,7 @@ from eqbook._checks import (
     check_range,
     check_rectangular,
 )
+from eqbook.metrics.wide import kept, with_all_digits
 
 
 def bootstrap_interval(
@@ -48,7 +49,8 @@ def bootstrap_interval(
         axes: axes along which samples are independent, each resampled on its own.
 
     Returns:
-        Lower and upper end, each of the statistic's shape.
+        Lower and upper end, each of the statistic's shape; of NumPy's numbers of 64 bits as arrays of NumPy, so that no
+        digit is lost where JAX has 32.
 
     Raises:
         ValueError: if there are fewer than two samples, one is not finite, an axis is not one of `values` or named
@@ -63,22 +65,25 @@ def bootstrap_interval(
     check_finite("values", values)
     check_key("key", key)
     level = check_level("level", level)
-    values = as_float(values, "values")
     own = statistic is not None
     if not own:
         statistic = lambda sample: jnp.mean(sample, axis=axes)  # noqa: E731
     check_function("statistic", statistic, "jnp.mean")
 
-    def resample(k: jax.Array) -> Array:
-        sample = values
-        for axis, axis_key in zip(axes, jax.random.split(k, len(axes))):
-            n = values.shape[axis]
-            sample = jnp.take(sample, jax.random.randint(axis_key, (n,), 0, n), axis=axis)
-        return statistic(sample)
+    with with_all_digits(values, key):
+        values = as_float(values, "values")
 
-    draws = jax.lax.map(resample, jax.random.split(key, resamples))
-    tails = jnp.asarray([(1 - level) / 2, (1 + level) / 2])
-    lower, upper = jnp.quantile(draws, tails, axis=0)
+        def resample(k: jax.Array) -> Array:
+            sample = values
+            for axis, axis_key in zip(axes, jax.random.split(k, len(axes))):
+                n = values.shape[axis]
+                sample = jnp.take(sample, jax.random.randint(axis_key, (n,), 0, n, jnp.int32), axis=axis)
+            return statistic(sample)
+
+        draws = jax.lax.map(resample, jax.random.split(key, resamples))
+        tails = jnp.asarray([(1 - level) / 2, (1 + level) / 2])
+        lower, upper = jnp.quantile(draws, tails, axis=0)
+    lower, upper = kept(lower), kept(upper)
     # A statistic of the caller's may be infinite; the mean of finite numbers is not, unless it has left the dtype.
     return (lower, upper) if own else (check_range("values", lower), check_range("values", upper))
 

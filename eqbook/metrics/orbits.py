@@ -1,7 +1,5 @@
 """How far outputs change over the orbit of an input."""
 
-from types import ModuleType
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +7,7 @@ from jaxtyping import Array, Float, Int
 
 from eqbook._checks import as_float, check_finite, check_ndim, check_range
 from eqbook.groups.actions import Action
+from eqbook.metrics.wide import is_narrowed, kept, with_all_digits
 
 
 def orbit_same_predictions(outputs: Float[Array, "order n classes"]) -> Int[Array, " n"]:
@@ -51,7 +50,7 @@ def relative_orbit_std(outputs: Float[Array, "order n"]) -> Float[Array, " n"]:
     check_finite("outputs", outputs)
     if np.shape(outputs)[0] == 0:
         raise ValueError(f"`outputs`: expected at least one element, got shape {np.shape(outputs)}.")
-    xp = _module_that_keeps(outputs)
+    xp = np if is_narrowed(outputs) else jnp
     outputs = np.asarray(outputs, np.float64) if xp is np else as_float(outputs)
     # In units of a power of 2 about as large as an orbit: squares stay in the range of the dtype, nothing is rounded.
     outputs = xp.ldexp(outputs, -xp.frexp(xp.max(xp.abs(outputs), axis=0))[1])
@@ -88,9 +87,11 @@ def orbit_mse(
     check_finite("outputs", outputs)
     if np.ndim(outputs) < 3 or 0 in np.shape(outputs):
         raise ValueError(f"`outputs`: expected [order, n, ...features], got shape {np.shape(outputs)}.")
-    outputs = as_float(outputs)
-    moved = _moved(outputs, action_out)
-    return check_range("outputs", jnp.mean((outputs - moved) ** 2, axis=(0, *range(2, outputs.ndim))))
+    with with_all_digits(outputs, action_out):
+        outputs = as_float(outputs)
+        moved = _moved(outputs, action_out)
+        found = jnp.mean((outputs - moved) ** 2, axis=(0, *range(2, outputs.ndim)))
+    return _of_default_dtype(found)
 
 
 def _moved(outputs: Array, action_out: Action | Array) -> Float[Array, "order n *features"]:
@@ -137,10 +138,12 @@ def orbit_kl(outputs: Float[Array, "order n classes"]) -> Float[Array, " n"]:
         https://arxiv.org/abs/2410.01452 (normalised as in their released code)
     """
     _check_scores("outputs", outputs, "order")
-    log_p = jax.nn.log_softmax(as_float(outputs), axis=-1)
-    # Each term is the product of two numbers of one sign: nothing cancels.
-    terms = (jnp.exp(log_p) - jnp.exp(log_p[0])) * (log_p - log_p[0])
-    return check_range("outputs", jnp.mean(jnp.sum(terms, axis=-1), axis=0))
+    with with_all_digits(outputs):
+        log_p = jax.nn.log_softmax(as_float(outputs), axis=-1)
+        # Each term is the product of two numbers of one sign: nothing cancels.
+        terms = (jnp.exp(log_p) - jnp.exp(log_p[0])) * (log_p - log_p[0])
+        found = jnp.mean(jnp.sum(terms, axis=-1), axis=0)
+    return _of_default_dtype(found)
 
 
 def same_class_fraction(
@@ -178,12 +181,10 @@ def _predicted(scores: Array) -> Array:
     return jnp.argmax(scores, axis=-1) if isinstance(scores, jax.Array) else np.argmax(np.asarray(scores), axis=-1)
 
 
-def _module_that_keeps(values: Array) -> ModuleType:
-    """`jax.numpy`, or `numpy` for what JAX would narrow to 32 bits."""
-    if isinstance(values, jax.Array):
-        return jnp
-    dtype = np.asarray(values).dtype
-    return jnp if jax.dtypes.canonicalize_dtype(dtype) == dtype else np
+def _of_default_dtype(found: Array) -> Array:
+    """A result in the widest dtype that JAX has outside of `with_all_digits`; raise if it has left that."""
+    with np.errstate(over="ignore"):
+        return check_range("outputs", jnp.asarray(kept(found)))
 
 
 def _check_scores(name: str, scores: Array, first: str) -> None:

@@ -12,7 +12,7 @@ from jaxtyping import Array, Float, Int
 
 from eqbook._checks import check_finite, check_ndim
 from eqbook.data.image_folder import batch_rows
-from eqbook.ensembles.arguments import check_training
+from eqbook.ensembles.arguments import check_classes, check_training
 from eqbook.ensembles.losses import cross_entropy
 
 Batches = Iterable[tuple[Array, Array]]
@@ -53,19 +53,24 @@ def train_on_stream(
         Parameters, and the loss of each step in nats, before it.
 
     Raises:
-        ValueError: if there are not as many batches as steps, or an argument is not of its kind.
+        ValueError: if there are not as many batches as steps, images are no floating numbers, a class is not one of the
+            network's outputs, or an argument is not of its kind.
         FloatingPointError: if the loss is no longer finite; names the step.
     """
     check_training(net, optimizer)
     check_ndim("rates", rates, 1, "steps")
     check_finite("rates", rates)
     _check_batches(batches)
-    state, losses, reader = optimizer.init(params), [], iter(batches)
+    state, losses, reader, classes = optimizer.init(params), [], iter(batches), None
     for number, rate in enumerate(np.asarray(rates, float)):
         batch = next(reader, None)
         if batch is None:
             raise ValueError(f"`batches`: expected {len(rates)}, one for each step size, got {number}.")
-        params, state, value = _step(net, optimizer, params, state, *map(jnp.asarray, batch), rate)
+        x, y = jnp.asarray(batch[0]), np.asarray(batch[1])
+        if classes is None:
+            classes = jax.eval_shape(net.apply, params, x).shape[-1]
+        _check_batch(x, y, classes)
+        params, state, value = _step(net, optimizer, params, state, x, jnp.asarray(y), rate)
         losses.append(value)
         if number % 100 == 99 or number == len(rates) - 1:  # looking at each would wait for it
             _check(losses, number - number % 100)
@@ -123,6 +128,15 @@ def batches_of(
 def _check_batches(batches: Any) -> None:
     if not isinstance(batches, Iterable):
         raise ValueError(f"`batches`: expected pairs of images and classes, got {batches!r}; see `batches_of`.")
+
+
+def _check_batch(x: Array, y: np.ndarray, classes: int) -> None:
+    """Raise unless images are floating numbers, which integers from files are not yet, and classes those there are."""
+    if not jnp.issubdtype(x.dtype, jnp.floating):
+        raise ValueError(f"`batches`: expected images in floating numbers, got {x.dtype}; see `eqbook.data.to_unit`.")
+    if y.ndim != 1 or not jnp.issubdtype(y.dtype, jnp.integer):
+        raise ValueError(f"`batches`: expected integer classes [n], got shape {y.shape}, dtype {y.dtype}.")
+    check_classes(y, classes)
 
 
 @partial(jax.jit, static_argnums=(0, 1))

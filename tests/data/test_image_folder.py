@@ -97,3 +97,18 @@ def test_a_line_of_pixels_is_not_resized_as_a_whole(tmp_path, monkeypatch):
     )
     picture = read_square(tmp_path / "thin.png", 224)
     assert picture.shape == (224, 224, 3) and np.all(picture == (9, 8, 7)) and sizes == [(224, 224)]
+
+
+def test_grey_pictures_of_16_bits(tmp_path):
+    ramp = np.linspace(0, 65535, 64).astype(np.uint16)[:, None].repeat(64, 1)
+    Image.fromarray(ramp).save(tmp_path / "wide.png")
+    Image.fromarray((ramp >> 8).astype(np.uint8)).save(tmp_path / "narrow.png")
+    wide, narrow = (read_square(tmp_path / f"{name}.png", 56) for name in ("wide", "narrow"))
+    np.testing.assert_array_equal(wide, narrow)
+    assert len(np.unique(wide)) > 50
+
+
+def test_a_class_that_train_does_not_have(root):
+    (root / "val" / "n03").mkdir()
+    with pytest.raises(DataDirectoryError, match="val`: expected the folders of train/, got others beside them: n03"):
+        ImageFolder(root, side=4).files("val")

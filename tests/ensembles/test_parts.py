@@ -2,8 +2,10 @@
 
 import io
 import sys
+from dataclasses import replace
 from functools import partial
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +15,7 @@ from numbers_drawn import normal
 
 import eqbook as eq
 from eqbook.ensembles import progress
+from eqbook.ensembles.epoch import Recipe, loss_and_gradient
 from eqbook.testing import relative_error, tolerance
 
 NET = eq.Sequential(eq.Dense(16, b_std=0.3), eq.Relu(), eq.Dense(2))
@@ -71,3 +74,22 @@ def test_the_bar_shows_loss_rate_and_time_left(monkeypatch):
     # On a terminal the epochs are trained in slices, to the same bits.
     np.testing.assert_array_equal(watched.outputs["x"], silent.outputs["x"])
     np.testing.assert_array_equal(watched.losses, silent.losses)
+
+
+class Short(nn.Module):
+    """A network whose parameters are as short as its inputs."""
+
+    @nn.compact
+    def __call__(self, x):
+        return nn.Dense(1, dtype=jnp.bfloat16, param_dtype=jnp.bfloat16)(x)
+
+
+def test_parts_in_bfloat16_add_up():
+    """1,024 examples one by one: in bfloat16 a sum of them stands still at the 256th."""
+    x, y = jnp.ones((1024, 2), jnp.bfloat16), jnp.full((1024, 1), 3, jnp.bfloat16)
+    recipe = Recipe(Short(), eq.ensembles.squared_error, optax.sgd(0.1), None, None)
+    params = jax.tree.map(jnp.zeros_like, Short().init(jax.random.key(0), x))
+    whole, parts = (loss_and_gradient(replace(recipe, part=part), params, x, y) for part in (None, 1))
+    assert parts[0] == whole[0] == 0.5 * 9 * 1024
+    np.testing.assert_array_equal(*(np.asarray(g["params"]["Dense_0"]["bias"], float) for _, g in (whole, parts)))
+    assert all(leaf.dtype == jnp.bfloat16 for leaf in jax.tree.leaves(parts))

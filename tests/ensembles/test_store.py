@@ -528,3 +528,23 @@ def test_random_keys_that_things_hold_are_told_apart(tmp_path):
 
 def shifted(key, z):
     return z + jax.random.normal(key, z.shape[-1:])
+
+
+class Scale(nn.Module):
+    """One parameter: a quartic loss diverges for a member that starts far from 0."""
+
+    @nn.compact
+    def __call__(self, x):
+        return x * self.param("scale", nn.initializers.normal(1.0), (1,))
+
+
+def test_a_member_beside_those_asked_for_diverged_later(tmp_path):
+    """A shorter run with it is a run like any other; one as long is refused."""
+    x, y = np.ones((1, 1), np.float32), np.zeros((1, 1), np.float32)
+    options = dict(optimizer=optax.sgd(0.5), loss=lambda f, _: jnp.sum(f**4), at_once=4, watch=None, batch_size=None)
+    options |= dict(net=Scale(), x=x, y=y)
+    train(tmp_path / "s", members=2, epochs=40, record=[1, 40], **options)
+    short = train(tmp_path / "s", members=3, epochs=1, record=[1], **options)
+    np.testing.assert_array_equal(short.losses, train(members=3, epochs=1, record=[1], **options).losses)
+    with pytest.raises(FloatingPointError, match="member 2 is not finite in epoch 5"):
+        train(tmp_path / "s", members=3, epochs=40, record=[1, 40], **options)

@@ -122,3 +122,17 @@ def test_bad_input(changes, message):
     arguments = {"values": np.ones(3), **changes}
     with pytest.raises(ValueError, match=message):
         bootstrap_interval(jax.random.key(0), **arguments)
+
+
+@pytest.mark.parametrize("statistic", [None, jnp.mean])
+def test_numbers_that_jax_would_narrow(statistic):
+    """A molecule's energy in meV, spread by half of one: in single precision they are two numbers."""
+    values = -407 * 27211.386 + 0.5 * np.random.default_rng(0).normal(size=200)
+    low, high = bootstrap_interval(jax.random.key(0), values, statistic)
+    assert low.dtype == np.float64
+    near_0 = bootstrap_interval(jax.random.key(0), values - values.mean(), statistic)
+    np.testing.assert_allclose([low - values.mean(), high - values.mean()], near_0, rtol=1e-6)
+    narrow = bootstrap_interval(jax.random.key(0), jnp.asarray(values - values.mean()), statistic)
+    np.testing.assert_allclose(near_0, narrow, rtol=1e-5)  # the same draws
+    large = bootstrap_interval(jax.random.key(0), 1e300 * (values - values.mean()), statistic)
+    np.testing.assert_allclose(np.array(large) / 1e300, near_0, rtol=1e-12)

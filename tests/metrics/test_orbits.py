@@ -285,3 +285,18 @@ BAD = {
 def test_bad_input(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+def test_spreads_that_jax_would_narrow():
+    """Outputs of NumPy whose differences single precision does not see; orbits of pictures, and by matrices."""
+    outputs = 1e9 + np.random.default_rng(0).normal(size=(4, 5, 3))
+    expected = ((outputs - outputs[0]) ** 2).mean((0, 2))
+    np.testing.assert_allclose(orbit_mse(outputs, eq.groups.TrivialAction(eq.cyclic(4))), expected, rtol=1e-6)
+    np.testing.assert_allclose(orbit_mse(outputs, np.tile(np.eye(3), (4, 1, 1))), expected, rtol=1e-6)
+    pictures = 1e9 + np.random.default_rng(1).normal(size=(4, 2, 5, 5, 1))
+    turned = np.stack([np.rot90(pictures[0], g, axes=(1, 2)) for g in range(4)])
+    expected = ((pictures - turned) ** 2).mean((0, 2, 3, 4))
+    np.testing.assert_allclose(orbit_mse(pictures, eq.groups.ImageAction(eq.cyclic(4))), expected, rtol=1e-6)
+    np.testing.assert_allclose(orbit_kl(outputs), orbit_kl(outputs - 1e9), rtol=1e-5)
+    with pytest.raises(ValueError, match="stay finite in float32"):
+        orbit_mse(1e30 * (outputs - 1e9), eq.groups.TrivialAction(eq.cyclic(4)))

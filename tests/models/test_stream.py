@@ -53,3 +53,19 @@ def test_divergence_names_the_step(start):
     x, y = some()
     with pytest.raises(FloatingPointError, match="the loss of step [0-9]+ is nan"):
         train_on_stream(NET, start, batches_of(x, y, 8), np.full(8, 1e30), PLAIN)
+
+
+def test_what_is_no_class_or_no_floating_image_is_refused(start):
+    x, y = some()
+    for wrong, words in ((-1, "got -1 .. 1"), (2, "got 0 .. 2")):
+        other = y.copy()
+        other[40] = wrong
+        with pytest.raises(ValueError, match=f"expected classes 0 .. 1, one for each output, {words}"):
+            train_on_stream(NET, start, batches_of(x, other, 64), [0.1], PLAIN)
+    pictures = np.zeros(x.shape, np.uint8)
+    with pytest.raises(ValueError, match="`batches`: expected images in floating numbers, got uint8"):
+        train_on_stream(NET, start, batches_of(pictures, y, 64), [0.1], PLAIN)
+    with pytest.raises(ValueError, match="`batches`: expected integer classes"):
+        train_on_stream(NET, start, batches_of(x, np.eye(2, dtype=np.float32)[y], 64), [0.1], PLAIN)
+    params, losses = train_on_stream(NET, start, [(x[:4].tolist(), y[:4].tolist())], [0.1], PLAIN)
+    assert len(losses) == 1
