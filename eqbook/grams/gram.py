@@ -65,6 +65,10 @@ def gram(
     Correlations within a few roundings of 1 count as 1: there the NTK of a relu network, whose derivative jumps, knows
     the angle between two inputs to the square root of a rounding only.
 
+    The kernels may be differentiated in the inputs. Where one has a kink, as behind a relu without bias at an input
+    that is 0, a gradient is one of the slopes beside it, or between them. Second derivatives are not to be relied on
+    at inputs that are 0, nor, of the NTK of an `Activation`, where two inputs are equal, nor by `method="literal"`.
+
     Args:
         net: the network.
         x1: batch of vectors, `[n1, d]`, of images, `[n1, h, w, channels]`, or of signals on the sphere,

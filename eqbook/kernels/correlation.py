@@ -146,19 +146,37 @@ def _relu(positive: bool, one: Scales, two: Scales, c: Scalar) -> tuple[Scalar, 
     return (one[0] * two[0]) * value, derivative
 
 
+@jax.custom_jvp
 def arcsin(r: Scalar, rest: Scalar) -> Scalar:
     r"""$\arcsin r$ by the same polynomial: $r P(r^2)$ for $r^2 \le \frac12$, else $\frac\pi2 - 2 \sqrt z P(z)$.
 
     Args:
         r: from -1 to 1.
-        rest: $1 - r^2$, which near 1 has digits that `r` has lost.
+        rest: $1 - r^2$, which near 1 has digits that `r` has lost. A derivative takes it for this function of `r`.
     """
     m = jnp.abs(r)
     p, _ = polynomials(np.dtype(r.dtype))
     small = r * r <= 0.5
     z = 0.5 * rest / (1 + m)  # (1 - m) / 2
     poly = horner(p, jnp.where(small, r * r, z))
-    return jnp.copysign(jnp.where(small, m * poly, math.pi / 2 - 2 * safe_sqrt(z) * poly), r)
+    return jnp.where(small, r * poly, jnp.copysign(math.pi / 2 - 2 * safe_sqrt(z) * poly, r))
+
+
+@jax.custom_jvp
+def arcsin_slope(r: Scalar, rest: Scalar) -> Scalar:
+    r"""$(1 - r^2)^{-1/2}$, by `rest` as in `arcsin`."""
+    return jax.lax.rsqrt(rest)
+
+
+@arcsin.defjvp
+def _(primals: tuple[Scalar, Scalar], tangents: tuple[Scalar, Scalar]) -> tuple[Scalar, Scalar]:
+    return arcsin(*primals), arcsin_slope(*primals) * tangents[0]
+
+
+@arcsin_slope.defjvp
+def _(primals: tuple[Scalar, Scalar], tangents: tuple[Scalar, Scalar]) -> tuple[Scalar, Scalar]:
+    slope = arcsin_slope(*primals)
+    return slope, primals[0] * slope**3 * tangents[0]
 
 
 def _erf_scales(a: Scalar) -> Scales:
@@ -175,7 +193,7 @@ def _erf(one: Scales, two: Scales, c: Scalar) -> tuple[Scalar, Scalar]:
     gap = jnp.where(gap <= SNAP / 2 * float(jnp.finfo(r.dtype).eps) * scale, 0, gap)
     rest = (1 + 2 * (a + b) + 4 * gap * jnp.maximum(scale + c, 0)) * both * both
     rest = jnp.clip(rest, float(jnp.finfo(r.dtype).tiny), 1)
-    return 2 / math.pi * arcsin(r, rest), 4 / math.pi * both * jax.lax.rsqrt(rest)
+    return 2 / math.pi * arcsin(r, rest), 4 / math.pi * both * arcsin_slope(r, rest)
 
 
 def _norm(one: Scales, two: Scales, c: Scalar) -> tuple[Scalar, Scalar]:

@@ -106,7 +106,8 @@ def _other(layer: Layer, k: State) -> State:
     root1, root2 = (safe_sqrt(made.variance(root * root)) for root in (k.root1, k.root2))
     scale = root1 * root2
     gap = scale - nngp
-    gap = jnp.where(gap <= SNAP / 2 * jnp.finfo(gap.dtype).eps * scale, 0, gap)
+    # A gap within rounding is 0; its derivatives stay, which at coinciding inputs, or at 0, need not be 0.
+    gap -= jax.lax.stop_gradient(jnp.where(gap <= SNAP / 2 * jnp.finfo(gap.dtype).eps * scale, gap, 0))
     return State(root1, root2, gap, None if k.ntk is None else k.ntk * derivative)
 
 

@@ -1,0 +1,71 @@
+"""Derivatives of Gram matrices in their inputs where roots and absolute values have kinks, against differences."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import eqbook as eq
+
+PLANAR = dict(group=eq.cyclic(4), channels=4, filter_shape=(3, 3))
+ACTIVATIONS = {"erf": eq.Erf(), "tanh": eq.Activation(jnp.tanh)}
+
+
+def differences(f, x, step=2e-3):
+    """Central differences of fourth order, one column for each entry of `x`."""
+    x = np.asarray(x)
+    found = []
+    for i in range(x.size):
+        e = np.zeros(x.size)
+        e[i] = step
+        e = e.reshape(x.shape)
+        found.append((8 * (f(x + e) - f(x - e)) - (f(x + 2 * e) - f(x - 2 * e))) / (12 * step))
+    return np.stack(found, -1)
+
+
+def entry(net, kind, other):
+    return lambda x: getattr(eq.gram(net, jnp.asarray(x)[None], jnp.asarray(other)[None]), kind)[0, 0]
+
+
+def check(f, x):
+    expected = differences(lambda z: np.asarray(f(z)), x)
+    found = np.asarray(jax.grad(f)(jnp.asarray(x))).ravel()
+    np.testing.assert_allclose(found, expected, rtol=1e-7, atol=1e-7 * np.abs(expected).max())
+    assert np.abs(expected).max() > 1e-3
+
+
+@pytest.mark.parametrize("kind", ["nngp", "ntk"])
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_at_inputs_that_are_zero_equal_or_opposite(name, kind, x64):
+    """A zero has the covariance 0, or -0.0, with everything, and no direction."""
+    net = eq.Sequential(eq.Dense(4), ACTIVATIONS[name], eq.Dense(4), ACTIVATIONS[name], eq.Dense(1))
+    x = np.random.default_rng(0).normal(size=2)
+    for at in (np.zeros(2), x, -x, 2 * x):
+        check(entry(net, kind, x), at)
+
+
+@pytest.mark.parametrize(
+    "layers",
+    [
+        (eq.Conv(4, (1, 1)), eq.Erf(), eq.Flatten()),
+        (eq.Conv(4, (3, 3)), eq.Erf(), eq.GlobalAvgPool()),
+        (eq.Lift(**PLANAR), eq.Erf(), eq.GroupConv(**PLANAR), eq.Erf(), eq.GroupPool()),
+    ],
+    ids=["flatten", "pool", "group"],
+)
+def test_at_a_blank_picture(layers, x64):
+    net = eq.Sequential(*layers, eq.Dense(1))
+    other = np.random.default_rng(1).normal(size=(3, 3, 1)) - 1
+    for kind in ("nngp", "ntk"):
+        check(entry(net, kind, other), np.zeros((3, 3, 1)))
+
+
+@pytest.mark.parametrize(("name", "kind"), [("erf", "nngp"), ("erf", "ntk"), ("tanh", "nngp")])
+def test_covariance_of_gradients(name, kind, x64):
+    """The mixed second derivative at equal inputs: the law of a network's gradient."""
+    net = eq.Sequential(eq.Dense(4, b_std=0.4), ACTIVATIONS[name], eq.Dense(4), ACTIVATIONS[name], eq.Dense(1))
+    x = np.random.default_rng(0).normal(size=2)
+    first = jax.grad(lambda a, b: entry(net, kind, b)(a))
+    found = jax.jacfwd(first, 1)(jnp.asarray(x), jnp.asarray(x))
+    expected = differences(lambda b: np.asarray(first(jnp.asarray(x), jnp.asarray(b))), x)
+    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
