@@ -1,5 +1,6 @@
 """Losses of one batch of one member."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
@@ -29,11 +30,16 @@ def cross_entropy(outputs: Float[Array, "n k"], targets: Int[Array, " n"]) -> Fl
         targets: classes, integers, `[n]`.
 
     Raises:
-        ValueError: if the targets are not one integer per example.
+        ValueError: if the targets are not one integer per example, or one of them is no class; inside `jit`, where
+            values are not known, one that is no class is not seen.
     """
     if targets.shape != outputs.shape[:1] or not jnp.issubdtype(targets.dtype, jnp.integer):
         raise ValueError(
             f"`y`: expected one integer class for each of {outputs.shape[0]} examples, got shape {targets.shape}, "
             f"dtype {targets.dtype}."
         )
+    if not isinstance(targets, jax.core.Tracer) and targets.size:
+        low, high, classes = int(targets.min()), int(targets.max()), outputs.shape[-1]
+        if low < 0 or high >= classes:
+            raise ValueError(f"`y`: expected classes 0 .. {classes - 1}, one for each score, got {low} .. {high}.")
     return jnp.mean(optax.softmax_cross_entropy_with_integer_labels(outputs, targets))

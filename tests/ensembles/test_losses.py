@@ -45,3 +45,12 @@ def test_cross_entropy_wants_one_class_per_example(targets):
 def test_squared_error_does_not_broadcast():
     with pytest.raises(ValueError, match="`y`"):
         squared_error(jnp.zeros((3, 2)), jnp.zeros((3, 1)))
+
+
+@pytest.mark.parametrize("wrong", [-1, 2])
+def test_cross_entropy_of_what_is_no_class(wrong):
+    """A negative index would stand for the last class; inside `jit` values are not known."""
+    targets = jnp.array([0, wrong, 1])
+    with pytest.raises(ValueError, match="`y`: expected classes 0 .. 1, one for each score, got"):
+        cross_entropy(jnp.zeros((3, 2)), targets)
+    assert jax.jit(cross_entropy)(jnp.zeros((3, 2)), jnp.array([0, 1, 1])) == pytest.approx(np.log(2))
