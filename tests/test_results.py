@@ -61,7 +61,10 @@ def test_only_the_paper_profile_writes(folder, monkeypatch, name):
     assert os.listdir(folder) == []
 
 
-@pytest.mark.parametrize("value", [math.nan, math.inf, np.array([1.0, np.nan]), object(), 1 + 2j, {"deep": [math.nan]}])
+NOT_IN_JSON = [math.nan, math.inf, np.array([1.0, np.nan]), object(), 1 + 2j, {"deep": [math.nan]}, {1: 2, "1": 3}]
+
+
+@pytest.mark.parametrize("value", [*NOT_IN_JSON, np.ma.masked_array([1.0, 2.0], [0, 1])])
 def test_values_that_json_cannot_hold(folder, value):
     with pytest.raises(ResultsError, match=r"`values\['bad'\]"):
         results.write("chapter", {}, {"bad": value}, 1)
@@ -243,6 +246,7 @@ def test_quantity_as_text(quantity, text):
         (1.0, None, (2.0, 1.0)),
         (1.0, 0.1, (0.0, 2.0)),
         (1.0, None, (1.0,)),
+        (1.0, None, (None, 2.0)),
     ],
 )
 def test_bad_quantity(arguments):
@@ -275,6 +279,16 @@ def test_paper_values_of_the_book():
         (
             '{"paper": "p", "values": {"a": {"value": [1, 2], "interval": [[1], [2]], "place": "", "how": ""}}}',
             "one length",
+        ),
+        *(
+            (f'{{"paper": "p", "values": {{"a": {{{entry}, "place": "", "how": ""}}}}}}', message)
+            for entry, message in (
+                ('"value": 1, "interval": [1, 2, 3]', "two ends"),
+                ('"value": 1, "interval": 3', "two ends"),
+                ('"value": 1, "interval": [2, 0]', "`a`: `interval`"),
+                ('"value": 1, "uncertainty": -1', "`a`: `uncertainty`"),
+                ('"value": []', "expected numbers"),
+            )
         ),
     ],
 )

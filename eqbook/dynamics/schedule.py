@@ -33,6 +33,11 @@ def as_time(t: float) -> float:
     raise ValueError(f"`t`: expected one number, got {t!r}; for several times call once for each.")
 
 
+def _held(number: float, like: Float[Array, "..."]) -> float:
+    """A number as the dtype of an array holds it: infinite if it is too large, without a cast that warns of it."""
+    return number if number <= float(jnp.finfo(like.dtype).max) else math.inf
+
+
 def _over(numerator: Array, eigenvalues: Array, limit: Array | float) -> Array:
     """`numerator / eigenvalues`, and `limit` where an eigenvalue is 0."""
     zero = eigenvalues == 0
@@ -76,7 +81,8 @@ class GradientFlow(Schedule):
         if math.isinf(t):
             return 1 / eigenvalues
         # expm1: for small exponents 1 - exp(-x) loses all digits.
-        return _over(-jnp.expm1(-self.learning_rate * t * eigenvalues), eigenvalues, self.learning_rate * t)
+        time = _held(self.learning_rate * t, eigenvalues)
+        return _over(-jnp.expm1(-time * eigenvalues), eigenvalues, time)
 
     def check(self, eigenvalues: Float[Array, " n"], t: float) -> None:
         """Raise if `t` is negative or NaN."""
@@ -114,8 +120,9 @@ class GradientDescent(Schedule):
             jnp.log1p(-self.learning_rate * jnp.where(positive, eigenvalues, 0)),
             jnp.log(jnp.abs(jnp.where(positive, 1, shrink))),
         )
-        rest = jnp.where(positive, -jnp.expm1(t * log), 1 - (-1.0) ** t * jnp.exp(t * log))
-        return _over(rest, eigenvalues, self.learning_rate * t)
+        exponent = _held(t, eigenvalues) * log
+        rest = jnp.where(positive, -jnp.expm1(exponent), 1 - (-1.0) ** t * jnp.exp(exponent))
+        return _over(rest, eigenvalues, _held(self.learning_rate * t, eigenvalues))
 
     def check(self, eigenvalues: Float[Array, " n"], t: float) -> None:
         r"""Raise if `t` is not a number of steps, or training diverges until rounding has lost all else.

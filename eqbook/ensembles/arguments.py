@@ -172,6 +172,9 @@ def check_watch(x: Float[Array, "n ..."], watch: Mapping[str, Any] | None) -> di
     """Watched batches as NumPy arrays; raise unless each is a finite batch of inputs like `x`."""
     if watch is not None and not isinstance(watch, Mapping):
         raise ValueError(f"`watch`: expected a dictionary of named batches, got {type(watch).__name__}.")
+    for name in watch or {}:
+        if not isinstance(name, str):
+            raise ValueError(f"`watch`: expected names that are text, got {name!r}.")
     checked = {name: native(np.asarray(inputs)) for name, inputs in (watch or {}).items()}
     for name, inputs in checked.items():
         check_batch(f"watch[{name!r}]", inputs)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from eqbook._identity import numbers_in, without_addresses
+from eqbook.ensembles.augmentation import Augmentation
 from eqbook.ensembles.epoch import Recipe, init_member, member_keys
 from eqbook.ensembles.losses import cross_entropy, squared_error
 from eqbook.grams.store import describe
@@ -29,7 +30,8 @@ def describe_run(recipe: Recipe, key: jax.Array, x: jax.Array, y: jax.Array) -> 
     """The settings of a run by the names of their arguments; with equal ones, and `at_once`, members are equal.
 
     Functions have no names that can be trusted: an optimiser is described by its steps for given gradients, a network
-    also by its outputs and by the gradient of its loss, a loss by its values; all by the numbers that functions hold.
+    also by its outputs and by the gradient of its loss, a loss by its values, an action by what it makes of two
+    examples; all but the last by the numbers that functions hold.
     """
     params = init_member(recipe.net, member_keys(key, jnp.uint32(0))[0], x[:1])
     few = _few(recipe, params, x, y)
@@ -54,6 +56,7 @@ def describe_run(recipe: Recipe, key: jax.Array, x: jax.Array, y: jax.Array) -> 
         "batch_size": recipe.batch_size,
         "part": recipe.part,
         "augment": _hash(actions),
+        "augment, its effect": [] if augment is None else _moves(augment, x[few[:2]], y[few[:2]]),
         "precision": str(jnp.result_type(float)),
     }
 
@@ -79,6 +82,17 @@ def _few(recipe: Recipe, params: Any, x: jax.Array, y: jax.Array) -> np.ndarray:
     except Exception:  # whatever a function raises at shapes that it does not expect
         loss(step)
         return step
+
+
+def _moves(augment: Augmentation, x: jax.Array, y: jax.Array) -> list[float]:
+    """What each element makes of two examples, as a product with waves: an action of one's own may change its code."""
+
+    def product(moved: Any) -> float:
+        flat = np.asarray(moved, np.float64).ravel()
+        return float(flat @ np.sin(1.0 + np.arange(flat.size)) / max(1.0, np.linalg.norm(flat)))
+
+    elements = augment.action_x.group.elements
+    return [product(action(g, z)) for action, z in ((augment.action_x, x), (augment.action_y, y)) for g in elements]
 
 
 def _attributes(net: Any) -> Any:

@@ -31,6 +31,8 @@ class FiniteGroup:
         if not isinstance(names, tuple | list) or len(names) != self.order:
             got = len(names) if isinstance(names, tuple | list) else repr(names)
             raise ValueError(f"`names`: expected {self.order} names, got {got}.")
+        if not all(isinstance(name, str) for name in names):
+            raise ValueError(f"`names`: expected strings, got {names!r}.")
         self.names = tuple(names)
 
     @cached_property

@@ -60,7 +60,9 @@ def quadrature_dual(function: Callable, nodes: int, a: Scalar, b: Scalar, c: Sca
         $E[\sigma(u)\sigma(v)]$ and $E[\sigma'(u)\sigma'(v)]$. At a variance of 0 the derivative is that of the function
         at 0, as JAX has it. Where inputs coincide or are opposite the slope of the second in `c` is taken as 0, since
         it may be infinite; gradients in the inputs do not need it. At a variance of 0 second derivatives are not right.
-        Slopes are those of the integral, not of the sum over few nodes.
+        Slopes are those of the integral, not of the sum over few nodes, also for a function that jumps at 0, where the
+        first has an infinite slope at inputs that coincide or are opposite, taken as 0. The second is that of $\sigma'$
+        as JAX has it, in which a jump does not count.
 
     Raises:
         ValueError: if `function` is none, or `nodes` is not an integer from 1 to 256.
@@ -91,12 +93,21 @@ def _(function: Callable, nodes: int, primals: tuple, tangents: tuple) -> tuple[
     sums, (nngp, derivative) = jax.jvp(
         lambda one, two: _sums(function, nodes, one, two, angle), (root_a, root_b), (change_a, change_b)
     )
-    # K-dot may have a kink where the inputs coincide or are opposite; its slope there is taken as 0.
+    # K-dot may have a kink where the inputs coincide or are opposite, and K one if the function jumps at 0; the slope
+    # there is taken as 0.
     sine = jnp.sin(angle)
     inside = sine**2 > SNAP * float(jnp.finfo(angle.dtype).eps)
     turn = jnp.where(inside, -along * inverse_a * inverse_b / jnp.where(inside, sine, 1), 0)
-    _, (_, turned) = jax.jvp(lambda theta: _sums(function, nodes, root_a, root_b, theta), (angle,), (turn,))
-    return sums, (nngp + sums[1] * along, derivative + turned)
+    _, turned = jax.jvp(lambda theta: _sums(function, nodes, root_a, root_b, theta), (angle,), (turn,))
+    # The theorem needs all of the derivative, and that of a function that jumps is no function.
+    return sums, (nngp + (turned[0] if _jumps(function) else sums[1] * along), derivative + turned[1])
+
+
+def _jumps(function: Callable) -> bool:
+    """Whether the function jumps at 0: by its values so near to it that no slope in use makes a difference."""
+    with jax.ensure_compile_time_eval():
+        below, at, above = np.asarray(function(jnp.asarray([-1e-30, 0, 1e-30], jnp.float32)), float)
+    return not abs(above - below) <= 1e-6 * max(1.0, abs(at))
 
 
 def _angle(a: Scalar, b: Scalar, c: Scalar) -> Scalar:

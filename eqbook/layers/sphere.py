@@ -23,7 +23,8 @@ class LiftS2(Layer):
         b_std: $\sigma_b$, standard deviation of the bias. 0 means that the layer has no bias.
         bandwidth: degrees to keep, those below it; at most the L of the signals, which is the default.
         quadrature: size B of the rule on SO(3): B Gauss-Legendre nodes in $\cos\beta$ by 2B uniform angles $\alpha$ and
-            $\gamma$, at least the bandwidth. By default `eqbook.kernels.so3.default_quadrature` of the bandwidth.
+            $\gamma$, at least the bandwidth. By default `eqbook.kernels.so3.default_quadrature` of the bandwidth. It is
+            larger for the kernel of a network with other nonlinearities than relu; finite networks take that for relu.
             All that follows, up to `SO3Pool`, is evaluated at these rotations.
 
     Raises:

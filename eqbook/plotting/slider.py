@@ -67,6 +67,8 @@ def slider(figures: Sequence[Any], labels: Sequence[str], *, title: str, start: 
     for name, given in (("figures", figures), ("labels", labels)):
         if not isinstance(given, Iterable):
             raise ValueError(f"`{name}`: expected a list, one for each figure, got {given!r}.")
+    if not isinstance(title, str):
+        raise ValueError(f"`title`: expected a text, got {title!r}.")
     figures, labels = list(figures), [str(label) for label in labels]
     if len(figures) < 2:
         raise ValueError(f"`figures`: expected at least two, got {len(figures)}; show a single one as it is.")
@@ -77,7 +79,7 @@ def slider(figures: Sequence[Any], labels: Sequence[str], *, title: str, start: 
     sizes = {tuple(map(float, figure.get_size_inches())) for figure in figures}
     if len(sizes) > 1:
         raise ValueError(f"`figures`: expected one size, got {sorted(sizes)} inches; give all the same `figsize`.")
-    if start not in range(len(figures)):
+    if not isinstance(start, int) or start not in range(len(figures)):
         raise ValueError(f"`start`: expected 0 to {len(figures) - 1}, got {start!r}.")
     frames = tuple(
         to_svg(figure, f"{title}: {label}; {alternative_text(figure)}", tight=False)

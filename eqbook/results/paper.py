@@ -75,9 +75,17 @@ def _paper_value(file: str, paper: str, name: str, entry: Any) -> PaperValue:
     if not isinstance(entry, dict) or not wanted <= set(entry) <= wanted | optional:
         raise ResultsError(f"papers/{file}: `{name}`: expected the entries value, place and how, got {entry!r}.")
     value, interval = entry["value"], entry.get("interval")
+    if interval is not None and not (isinstance(interval, list) and len(interval) == 2):
+        raise ResultsError(f"papers/{file}: `{name}`: expected an interval of two ends, got {interval!r}.")
     curves = [*([] if value is None else [value]), *(interval or [])]
     sizes = {len(curve) if isinstance(curve, list) else 0 for curve in curves}
     numbers = [number for curve in curves for number in (curve if isinstance(curve, list) else [curve])]
-    if len(sizes) != 1 or not all(is_number(number) for number in numbers):
+    if len(sizes) != 1 or not numbers or not all(is_number(number) for number in numbers):
         raise ResultsError(f"papers/{file}: `{name}`: expected numbers, or lists of one length, got {curves!r}.")
-    return PaperValue(value, entry.get("uncertainty"), interval, paper, entry["place"], entry["how"])
+    found = PaperValue(value, entry.get("uncertainty"), interval, paper, entry["place"], entry["how"])
+    try:
+        for index in range(len(curves[0])) if isinstance(curves[0], list) else (None,):
+            found.quantity(index)
+    except ValueError as error:
+        raise ResultsError(f"papers/{file}: `{name}`: {error}") from None
+    return found

@@ -28,7 +28,7 @@ class Quantity:
         if self.interval is not None and not (isinstance(self.interval, tuple | list) and len(self.interval) == 2):
             raise ValueError(f"`interval`: expected (lower, upper), got {self.interval!r}.")
         given = [self.value, self.uncertainty, *(self.interval or ())]
-        numbers = [number for number in given if number is not None]
+        numbers = [*(number for number in given[:2] if number is not None), *given[2:]]
         if not numbers or not all(is_number(number) and np.isfinite(number) for number in numbers):
             raise ValueError(f"`value`: expected finite numbers, got {given}.")
         if self.value is None and self.interval is None:

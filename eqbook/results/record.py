@@ -87,6 +87,10 @@ def write(chapter: str, settings: Mapping[str, Any], values: Mapping[str, Any], 
         wall_time_s=round(float(wall_time_s), 3),
     )
     content = asdict(record)
+    try:
+        json.dumps(content, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        raise ResultsError(f"`values`: expected text that UTF-8 can hold, got {error.object[:80]!r}.") from None
     write_atomically(path, json.dumps({**content, "sha256": _digest(content)}, indent=1, ensure_ascii=False) + "\n")
     return path
 
@@ -124,14 +128,16 @@ def _plain(name: str, value: Any) -> Any:
     if isinstance(value, Quantity):
         return _plain(name, value.to_json())
     if isinstance(value, Mapping):
+        if len(set(map(str, value))) < len(value):
+            raise ResultsError(f"`{name}`: expected keys that differ as text, got {list(value)}.")
         return {str(key): _plain(f"{name}[{key!r}]", entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(f"{name}[{index}]", entry) for index, entry in enumerate(value)]
     if isinstance(value, str | bool | type(None)):
         return value
-    if hasattr(value, "dtype"):  # NumPy and JAX, arrays and scalars
+    if hasattr(value, "dtype") and not isinstance(value, np.ma.MaskedArray):  # NumPy and JAX, arrays and scalars
         return _plain(name, np.asarray(value).tolist())
-    if not is_number(value) or not math.isfinite(value):
+    if not is_number(value) or not -math.inf < value < math.inf:
         raise ResultsError(f"`{name}`: expected finite numbers, text, lists or dictionaries of these, got {value!r}.")
     return value
 

@@ -448,12 +448,33 @@ class HeldRoll(Roll):
         return jnp.roll(x, g * self._held.number, -2)
 
 
+def mirrored(vertically):
+    """An action of one name, before and after its code was changed: the numbers in it are the same."""
+
+    class Mirror(eq.groups.Action):
+        def __init__(self):
+            self.group = eq.cyclic(2)
+
+        if vertically:
+
+            def __call__(self, g, x):
+                return x if g == 0 else x[..., ::-1, :, :]
+
+        else:
+
+            def __call__(self, g, x):
+                return x if g == 0 else x[..., ::-1, :]
+
+    return Mirror()
+
+
 ROTATION = partial(eq.groups.RotationAction, eq.cyclic(8))
 ACTIONS = {
     "interpolation": (ROTATION(1), ROTATION(3)),
     "mask": (ROTATION(1), ROTATION(1, mask=False)),
     "an attribute of one's own": (Roll(1), Roll(2)),
     "an attribute of an object": (HeldRoll(1), HeldRoll(2)),
+    "changed code": (mirrored(False), mirrored(True)),
 }
 
 

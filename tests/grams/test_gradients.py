@@ -69,3 +69,25 @@ def test_covariance_of_gradients(name, kind, x64):
     found = jax.jacfwd(first, 1)(jnp.asarray(x), jnp.asarray(x))
     expected = differences(lambda b: np.asarray(first(jnp.asarray(x), jnp.asarray(b))), x)
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6 * np.abs(expected).max())
+
+
+JUMPS = {
+    "step": lambda u: jnp.where(u > 0, 1.0, 0.0),
+    "sign": jnp.sign,
+    "both": lambda u: u + jnp.sign(u),
+}
+
+
+@pytest.mark.parametrize("name", JUMPS)
+@pytest.mark.parametrize(
+    "layers",
+    [(eq.Dense(4, b_std=0.3),), (eq.Lift(eq.cyclic(2), 1, b_std=0.3),)],
+    ids=["dense", "group"],
+)
+def test_covariance_of_functions_that_jump_at_0(layers, name, x64):
+    """Their derivative is no function: the theorem that the slope of K is K-dot asks for all of it."""
+    end = eq.GroupPool() if isinstance(layers[0], eq.Lift) else eq.Dense(1)
+    net = eq.Sequential(*layers, eq.Activation(JUMPS[name], 12), end)
+    x, other = np.array([0.5, -1.0]), np.array([1.2, 0.4])
+    check(entry(net, "nngp", other), x)
+    assert np.isfinite(jax.grad(entry(net, "nngp", other))(jnp.asarray(other))).all()

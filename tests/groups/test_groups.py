@@ -159,6 +159,7 @@ BAD = {
     "no identity": (lambda: eq.FiniteGroup(np.array([[1, 0, 2], [0, 2, 1], [2, 1, 0]])), "without a neutral element"),
     "not associative": (lambda: eq.FiniteGroup(NONASSOCIATIVE), "expected an associative product"),
     "names": (lambda: eq.FiniteGroup(C4.table, ("e",)), "`names`: expected 4 names, got 1"),
+    "names of another kind": (lambda: eq.FiniteGroup(C4.table, (["e"], *"abc")), "`names`: expected strings, got"),
     "images under C3": (lambda: ImageAction(C3), "whose elements permute the pixels"),
     "images under C8": (lambda: ImageAction(eq.cyclic(8)), "other rotations need interpolation"),
     "matrix shape": (lambda: MatrixAction(C4, np.ones((3, 2, 2))), r"expected \[order, d, d\] with order = 4"),

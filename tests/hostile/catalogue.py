@@ -316,6 +316,7 @@ ENSEMBLES = [
     ("ragged inputs for training", lambda: train(x=[[1.0], [1.0, 2.0], [3.0]]), "`x`", "expected", "differ in length"),
     ("inputs of text for training", lambda: train(x=TEXT), "`x`", "expected"),
     ("watch a batch", lambda: train(watch=X), "`watch`", "dictionary", "ndarray"),
+    ("watch a name that is no text", lambda: train(watch={1: X}), "`watch`", "text", "1"),
     ("watch other features", lambda: train(watch={"a": X[:, :1]}), "watch['a']", "(2,)", "(1,)"),
     ("record one epoch", lambda: train(record=1), "`record`", "[0, 1]", "1"),
     ("record beyond the end", lambda: train(record=[2]), "`record`", "between 0 and 1", "(2,)"),
@@ -514,6 +515,7 @@ RESULTS = [
 ]
 
 PLOTTING = [
+    ("slider named by a number", lambda: eq.plotting.slider([], [], title=5), "`title`", "text", "5"),
     ("slider of nothing", lambda: eq.plotting.slider([], [], title="t"), "`figures`", "at least two", "0"),
     ("slider of text", lambda: eq.plotting.slider(["a", "b"], ["1", "2"], title="t"), "`figures`", "matplotlib", "'a'"),
     ("slider without labels", lambda: eq.plotting.slider(["a", "b"], ["1"], title="t"), "`labels`", "2", "1"),
