@@ -148,12 +148,13 @@ def test_slider_says_little_of_itself(style):
         (lambda: plotting.slider(curves(1), ["a"], title="t"), "`figures`: expected at least two, got 1"),
         (lambda: plotting.slider(curves(2), ["a"], title="t"), "`labels`: expected 2, one for each figure, got 1"),
         (lambda: plotting.slider(curves(2), "ab", title="t", start=2), "`start`: expected 0 to 1, got 2"),
+        (lambda: plotting.slider(curves(2), "ab", title="t", start=1.0), "`start`: expected 0 to 1, got 1.0"),
         (
             lambda: plotting.slider([*curves(1), *curves(1, figsize=(2, 2))], "ab", title="t"),
             "`figures`: expected one size",
         ),
     ],
-    ids=["one", "labels", "start", "sizes"],
+    ids=["one", "labels", "start", "start of another kind", "sizes"],
 )
 def test_slider_refuses(style, make, message):
     with pytest.raises(ValueError, match=message):

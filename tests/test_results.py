@@ -61,7 +61,16 @@ def test_only_the_paper_profile_writes(folder, monkeypatch, name):
     assert os.listdir(folder) == []
 
 
-NOT_IN_JSON = [math.nan, math.inf, np.array([1.0, np.nan]), object(), 1 + 2j, {"deep": [math.nan]}, {1: 2, "1": 3}]
+NOT_IN_JSON = [
+    math.nan,
+    math.inf,
+    np.array([1.0, np.nan]),
+    object(),
+    1 + 2j,
+    {"deep": [math.nan]},
+    {1: 2, "1": 3},
+    "\ud800",
+]
 
 
 @pytest.mark.parametrize("value", [*NOT_IN_JSON, np.ma.masked_array([1.0, 2.0], [0, 1])])

@@ -85,14 +85,14 @@ def _few(recipe: Recipe, params: Any, x: jax.Array, y: jax.Array) -> np.ndarray:
 
 
 def _moves(augment: Augmentation, x: jax.Array, y: jax.Array) -> list[float]:
-    """What each element makes of two examples, as a product with waves: an action of one's own may change its code."""
-
-    def product(moved: Any) -> float:
-        flat = np.asarray(moved, np.float64).ravel()
-        return float(flat @ np.sin(1.0 + np.arange(flat.size)) / max(1.0, np.linalg.norm(flat)))
-
-    elements = augment.action_x.group.elements
-    return [product(action(g, z)) for action, z in ((augment.action_x, x), (augment.action_y, y)) for g in elements]
+    """What each element makes of two examples, size and product with waves: an action's code may have changed."""
+    found = []
+    for action, z in ((augment.action_x, x), (augment.action_y, y)):
+        for g in action.group.elements:
+            moved = np.asarray(action(g, z), np.float64).ravel()
+            size = float(np.linalg.norm(moved))
+            found += [np.log1p(size), float(moved @ np.sin(1.0 + np.arange(moved.size))) / max(1.0, size)]
+    return found
 
 
 def _attributes(net: Any) -> Any:

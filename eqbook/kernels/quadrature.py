@@ -106,8 +106,8 @@ def _(function: Callable, nodes: int, primals: tuple, tangents: tuple) -> tuple[
 def _jumps(function: Callable) -> bool:
     """Whether the function jumps at 0: by its values so near to it that no slope in use makes a difference."""
     with jax.ensure_compile_time_eval():
-        below, at, above = np.asarray(function(jnp.asarray([-1e-30, 0, 1e-30], jnp.float32)), float)
-    return not abs(above - below) <= 1e-6 * max(1.0, abs(at))
+        values = np.asarray(function(jnp.asarray([-1, -1e-30, 0, 1e-30, 1], jnp.float32)), float)
+    return not abs(values[3] - values[1]) <= 1e-6 * np.abs(values).max()
 
 
 def _angle(a: Scalar, b: Scalar, c: Scalar) -> Scalar:

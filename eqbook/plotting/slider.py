@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
+import numpy as np
+
 from eqbook.plotting.svg import alternative_text, check_figure, to_svg
 
 _sliders = itertools.count()
@@ -79,7 +81,7 @@ def slider(figures: Sequence[Any], labels: Sequence[str], *, title: str, start: 
     sizes = {tuple(map(float, figure.get_size_inches())) for figure in figures}
     if len(sizes) > 1:
         raise ValueError(f"`figures`: expected one size, got {sorted(sizes)} inches; give all the same `figsize`.")
-    if not isinstance(start, int) or start not in range(len(figures)):
+    if not isinstance(start, int | np.integer) or start not in range(len(figures)):
         raise ValueError(f"`start`: expected 0 to {len(figures) - 1}, got {start!r}.")
     frames = tuple(
         to_svg(figure, f"{title}: {label}; {alternative_text(figure)}", tight=False)

@@ -87,10 +87,6 @@ def write(chapter: str, settings: Mapping[str, Any], values: Mapping[str, Any], 
         wall_time_s=round(float(wall_time_s), 3),
     )
     content = asdict(record)
-    try:
-        json.dumps(content, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        raise ResultsError(f"`values`: expected text that UTF-8 can hold, got {error.object[:80]!r}.") from None
     write_atomically(path, json.dumps({**content, "sha256": _digest(content)}, indent=1, ensure_ascii=False) + "\n")
     return path
 
@@ -133,6 +129,8 @@ def _plain(name: str, value: Any) -> Any:
         return {str(key): _plain(f"{name}[{key!r}]", entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(f"{name}[{index}]", entry) for index, entry in enumerate(value)]
+    if isinstance(value, str) and value != value.encode(errors="replace").decode():
+        raise ResultsError(f"`{name}`: expected text that UTF-8 can hold, got {value!r}.")
     if isinstance(value, str | bool | type(None)):
         return value
     if hasattr(value, "dtype") and not isinstance(value, np.ma.MaskedArray):  # NumPy and JAX, arrays and scalars

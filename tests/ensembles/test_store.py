@@ -448,24 +448,16 @@ class HeldRoll(Roll):
         return jnp.roll(x, g * self._held.number, -2)
 
 
-def mirrored(vertically):
-    """An action of one name, before and after its code was changed: the numbers in it are the same."""
+def edited(code):
+    """An action of one name, before or after its code was changed."""
 
-    class Mirror(eq.groups.Action):
+    class Edited(eq.groups.Action):
         def __init__(self):
             self.group = eq.cyclic(2)
 
-        if vertically:
-
-            def __call__(self, g, x):
-                return x if g == 0 else x[..., ::-1, :, :]
-
-        else:
-
-            def __call__(self, g, x):
-                return x if g == 0 else x[..., ::-1, :]
-
-    return Mirror()
+    Edited.__call__ = code
+    Edited.__abstractmethods__ = frozenset()
+    return Edited()
 
 
 ROTATION = partial(eq.groups.RotationAction, eq.cyclic(8))
@@ -474,7 +466,14 @@ ACTIONS = {
     "mask": (ROTATION(1), ROTATION(1, mask=False)),
     "an attribute of one's own": (Roll(1), Roll(2)),
     "an attribute of an object": (HeldRoll(1), HeldRoll(2)),
-    "changed code": (mirrored(False), mirrored(True)),
+    "changed code": (
+        edited(lambda self, g, x: x if g == 0 else x[..., ::-1, :]),
+        edited(lambda self, g, x: x if g == 0 else x[..., ::-1, :, :]),
+    ),
+    "a size that has changed": (
+        edited(lambda self, g, x: x if g == 0 else -x),
+        edited(lambda self, g, x: x if g == 0 else -x - x),
+    ),
 }
 
 

@@ -91,3 +91,13 @@ def test_covariance_of_functions_that_jump_at_0(layers, name, x64):
     x, other = np.array([0.5, -1.0]), np.array([1.2, 0.4])
     check(entry(net, "nngp", other), x)
     assert np.isfinite(jax.grad(entry(net, "nngp", other))(jnp.asarray(other))).all()
+
+
+def test_a_jump_is_seen_in_units_of_the_function(x64):
+    x, other = jnp.array([0.5, -1.0]), np.array([1.2, 0.4])
+    gradients = [
+        jax.grad(entry(eq.Sequential(eq.Dense(4), eq.Activation(function, 12), eq.Dense(1)), "nngp", other))(x)
+        for function in (jnp.sign, lambda u: 1e-8 * jnp.sign(u))
+    ]
+    np.testing.assert_allclose(1e16 * gradients[1], gradients[0], rtol=1e-6)
+    assert np.abs(gradients[0]).min() > 1e-3
