@@ -49,6 +49,12 @@ def test_a_second_run_replaces_the_first(folder):
     assert results.read("chapter").values == {"a": 2}
 
 
+def test_the_folder_may_begin_with_a_tilde(folder, monkeypatch):
+    monkeypatch.setenv("HOME", str(folder.parent))
+    monkeypatch.setenv("EQBOOK_RESULTS_DIR", f"~/{folder.name}")
+    assert results.write("chapter", {}, {}, 1) == folder / "chapter.json"
+
+
 def test_nothing_recorded_is_none(folder):
     assert results.read("chapter") is None
 
@@ -237,6 +243,8 @@ def test_commit_without_git(monkeypatch, tmp_path):
         (Quantity(4.0, 0.0), "4.000 ± 0.000"),
         (Quantity(3.978, interval=(3.908, 3.991)), "3.978 (3.908 to 3.991)"),
         (Quantity(None, interval=(2.82, 3.67)), "2.82 to 3.67"),
+        (Quantity(1e-30, 2e-31), "1.000e-30 ± 2.000e-31"),
+        (Quantity(2e200, interval=(1e200, 3e200)), "2.000e+200 (1.000e+200 to 3.000e+200)"),
     ],
 )
 def test_quantity_as_text(quantity, text):

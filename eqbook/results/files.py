@@ -24,9 +24,9 @@ def results_dir() -> Path:
     """
     named = os.environ.get("EQBOOK_RESULTS_DIR")
     if named:
-        if not Path(named).is_dir():
+        if not (folder := Path(named).expanduser()).is_dir():
             raise ResultsError(f"`EQBOOK_RESULTS_DIR`: expected an existing folder, got {named!r}; create or unset it.")
-        return Path(named)
+        return folder
     for root in _books():
         if (root / "book" / "results").is_dir():
             return root / "book" / "results"

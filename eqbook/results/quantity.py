@@ -41,12 +41,12 @@ class Quantity:
     def __str__(self) -> str:
         if self.uncertainty is not None:
             digits = _decimals(self.uncertainty)
-            return f"{self.value:.{digits}f} ± {self.uncertainty:.{digits}f}"
+            return f"{_shown(self.value, digits)} ± {_shown(self.uncertainty, digits)}"
         if self.interval is not None:
             low, high = self.interval
             digits = _decimals((high - low) / 2)
-            ends = f"{low:.{digits}f} to {high:.{digits}f}"
-            return ends if self.value is None else f"{self.value:.{digits}f} ({ends})"
+            ends = f"{_shown(low, digits)} to {_shown(high, digits)}"
+            return ends if self.value is None else f"{_shown(self.value, digits)} ({ends})"
         return f"{self.value:.4g}"
 
     def to_json(self) -> dict[str, Any]:
@@ -78,3 +78,8 @@ def is_number(value: Any) -> bool:
 def _decimals(width: float) -> int:
     """Decimal places that show two significant digits of an uncertainty."""
     return 3 if width == 0 else max(0, 1 - math.floor(math.log10(width)))
+
+
+def _shown(number: float, digits: int) -> str:
+    """A number with so many decimal places; by its power of ten where that would be a row of zeros."""
+    return f"{number:.{digits}f}" if digits <= 12 and abs(number) < 1e15 else f"{number:.3e}"
