@@ -78,8 +78,9 @@ def train_ensemble(
             same object in several calls with the same network and shapes lets them share their compiled programs.
         loss: `"squared_error"` (half the sum over the batch, as in the theory), `"cross_entropy"` (mean over the
             batch), or a function of outputs and targets.
-        batch_size: examples in a step; `None` is the full batch. The order is drawn anew in each epoch, and the rest
-            that does not fill a batch is left out of it.
+        batch_size: examples in a step; `None` is the full batch. Epoch e, counted from 0, takes the examples in the
+            order `permutation(fold_in(shuffle, e), size)`, with the member's second key `shuffle`, and leaves out the
+            rest that does not fill a batch.
         augment: `full_orbits(...)` or `random_elements(...)`, applied when a batch is drawn; `None` for none.
         part: examples of a batch whose gradients are computed at a time, and added up; divides the batch. `None` is
             the whole batch. A part whose activations fit the cache is quicker on a CPU. For the two losses by name.

@@ -1,5 +1,7 @@
 """The paper profile of the chapter on augmented CNNs and GCNNs."""
 
+import eqbook as eq
+
 CUT = dict(
     pool=4,
     fields=6,
@@ -15,6 +17,7 @@ CUT = dict(
     batch_size=10,
     adam_sets=("histology",),
     adam_members=12,
+    causes=("histology", 4),
     draws=50,
 )
 FETCHED = {"fetch_mnist": "mnist", "fetch_nct_crc": "histology"}
@@ -28,6 +31,10 @@ def test_records_what_it_measured(run_paper_profile, quick_to_compile):
         assert recorded.quantity(key) == quantity
     assert {f"share_{name}" for name in ("mnist", "histology", "histology_adam")} <= set(recorded.values)
     assert recorded.values["curves"]["histology"]["2"] == names["curves"]["histology"][2].tolist()
+    causes = eq.results.read("cnn_becomes_gcnn_causes")
+    assert {label: causes.quantity(label) for label in names["variations"]} == {
+        label: names["found"][label] for label in names["variations"]
+    }
     columns = [row[2:] for row in names["comparison"].rows]
     assert all(middle == build for middle, build in columns), "this build is the recorded run"
     assert "recorded run: " in names["comparison"].caption
