@@ -78,14 +78,16 @@ def solve(
     dtype = matrix.array.dtype
     with np.errstate(over="ignore"):
         options = dtype.type(diag_reg), dtype.type(tolerance)
-    weights, residuals = program(matrix.array, matrix.pad(y), *options)
-    residual = float(np.max(np.asarray(residuals.addressable_data(0))))
+    weights, *found = program(matrix.array, matrix.pad(y), *options)
+    residuals, roundings = (np.asarray(one.addressable_data(0)) for one in found)
+    residual = float(np.max(residuals))
     if not residual <= tolerance:
-        raise ArithmeticError(_advice(residual, tolerance, rank, matrix))
+        rounded = bool(np.all(residuals <= np.maximum(roundings, tolerance)))
+        raise ArithmeticError(_advice(residual, tolerance, rank, matrix, rounded))
     return Solution(unscaled(matrix.fetch(weights), exponents), residual)
 
 
-def _advice(residual: float, tolerance: float, rank: int, matrix: RowMatrix) -> str:
+def _advice(residual: float, tolerance: float, rank: int, matrix: RowMatrix, rounded: bool) -> str:
     dtype = matrix.array.dtype
     if not np.isfinite(residual):
         return (
@@ -93,14 +95,17 @@ def _advice(residual: float, tolerance: float, rank: int, matrix: RowMatrix) -> 
             "with duplicate inputs or with negative eigenvalues needs `diag_reg` > 0; scale entries or a `diag_reg` "
             f"that are too large for {dtype}."
         )
-    # A preconditioner of rank n is exact but for rounding, which more rank does not mend.
-    more = "`diag_reg`, `steps` or `rank`" if rank < matrix.n else "`diag_reg` or `steps`"
-    wider = "use float64, " if dtype == np.float32 else ""
-    return (
-        f"conjugate gradients: expected a relative residual of {tolerance:.1e}, reached {residual:.1e}. Raise {more}, "
-        f"{wider}or allow a larger `tolerance`; a matrix with duplicate inputs or negative eigenvalues needs "
-        "`diag_reg` > 0."
-    )
+    reached = f"conjugate gradients: expected a relative residual of {tolerance:.1e}, reached {residual:.1e}"
+    mend = ["use float64"] if dtype == np.float32 else []
+    mend.append("allow a larger `tolerance`")
+    if rounded:
+        mend.append("raise `diag_reg` until the weights are smaller")
+        reached += f", which is rounding of {dtype} times weights of this size; more steps do not help"
+    else:
+        # A preconditioner of rank n is exact but for rounding, which more rank does not mend.
+        mend.insert(0, "raise `diag_reg`, `steps` or `rank`" if rank < matrix.n else "raise `diag_reg` or `steps`")
+    mend = f"{', '.join(mend[:-1])}, or {mend[-1]}" if len(mend) > 1 else mend[0]
+    return f"{reached}. {mend[0].upper()}{mend[1:]}; duplicate inputs or negative eigenvalues need `diag_reg` > 0."
 
 
 @lru_cache(maxsize=64)
@@ -108,7 +113,7 @@ def _program(n: int, rank: int, steps: int, everywhere: NamedSharding | None) ->
     return jax.jit(partial(_solve, n=n, rank=rank, steps=steps), out_shardings=everywhere)
 
 
-def _solve(matrix: Array, y: Array, reg: Array, tolerance: Array, n: int, rank: int, steps: int) -> tuple[Array, Array]:
+def _solve(matrix: Array, y: Array, reg: Array, tolerance: Array, n: int, rank: int, steps: int) -> tuple[Array, ...]:
     ridge = reg * jnp.diagonal(matrix)[:n].mean()
     norms = jnp.where(jnp.linalg.norm(y, axis=0) > 0, jnp.linalg.norm(y, axis=0), 1)
 
@@ -133,7 +138,9 @@ def _solve(matrix: Array, y: Array, reg: Array, tolerance: Array, n: int, rank: 
         return jnp.any(jnp.linalg.norm(rest, axis=0) > tolerance * norms) & (k < ROUNDS)
 
     w, rest, _ = jax.lax.while_loop(unfinished, improve, (jnp.zeros_like(y), y, 0))
-    return w, jnp.linalg.norm(rest, axis=0) / norms
+    residuals, weights = (jnp.linalg.norm(z, axis=0) / norms for z in (rest, w))
+    # The most by which a product with w can be off, to first order: every entry of the matrix by one rounding.
+    return w, residuals, jnp.finfo(w.dtype).eps * jnp.linalg.norm(matrix) * weights
 
 
 def _preconditioner(matrix: Array, ridge: Array, n: int, rank: int) -> Callable[[Array], Array]:

@@ -95,7 +95,13 @@ def _check_step(recipe: Recipe, key: Any, example: Any, *batch: Any) -> None:
     if getattr(found, "shape", None) != () or not jnp.issubdtype(found.dtype, jnp.floating):
         raise ValueError(f"`loss`: expected one real number for a batch, as a mean or a sum is, got {found!r}.")
     try:
-        jax.eval_shape(recipe.optimizer.update, params, jax.eval_shape(recipe.optimizer.init, params), params)
+        state = jax.eval_shape(recipe.optimizer.init, params)
+    except Exception as error:  # whatever an optimiser of one's own raises, or optax for a key of a wrong kind
+        raise ValueError(
+            f"`optimizer`: expected one that begins with the parameters, got {type(error).__name__}: {error}"
+        ) from error
+    try:
+        jax.eval_shape(recipe.optimizer.update, params, state, params)
     except TypeError as error:
         raise ValueError(
             f"`optimizer`: expected one that makes steps from the gradient, its state and the parameters only, got "

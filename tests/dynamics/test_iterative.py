@@ -196,6 +196,56 @@ def test_too_few_steps_are_noticed(x64):
         learned_targets(RowMatrix(ntk), y, 1e3, steps=10)
 
 
+def spectrum(values, seed=0):
+    """A matrix with these eigenvalues, its eigenvectors, and targets that meet all of them."""
+    rng = np.random.default_rng(seed)
+    basis = np.linalg.qr(rng.normal(size=(len(values), len(values))))[0]
+    return (basis * values) @ basis.T, basis, rng.normal(size=(len(values), 1))
+
+
+@pytest.mark.parametrize("small, t", [((1e-8, 3e-8), 1e7), ((1e-7, 2e-7, 3e-7), 1e6)])
+@pytest.mark.parametrize("schedule", ["flow", "steps", "large steps"])
+def test_a_plateau_before_small_eigenvalues_is_not_taken_for_the_end(x64, small, t, schedule):
+    """Far below the others, they are found late: between, the weights stand still while they are off by a per cent."""
+    values = np.concatenate([small, np.linspace(0.02, 1, 400 - len(small))])
+    matrix, basis, y = spectrum(values)
+    chosen = {"flow": eq.GradientFlow(), "steps": eq.GradientDescent(1.0), "large steps": eq.GradientDescent(1.9)}
+    schedule = chosen[schedule]
+    expected = basis @ (np.asarray(schedule.learned(jnp.asarray(values), t))[:, None] * (basis.T @ y))
+    refused = []
+    for steps in (40, 60, 100, 180):
+        for tolerance in (1e-2, 1e-4, 1e-6):
+            try:
+                found = learned_targets(RowMatrix(matrix), y, t, schedule, steps=steps, tolerance=tolerance)
+            except ArithmeticError:
+                refused.append(steps)
+            else:
+                assert relative_error(found, expected) < tolerance
+    assert 60 in refused and 180 not in refused, "on the plateau, and where all has been found"
+
+
+def test_the_bound_of_lanczos_holds(x64):
+    """It is an inequality for gradient flow and for steps below the inverse of the largest eigenvalue."""
+    rng = np.random.default_rng(1)
+    allowed = 0
+    for case in range(40):
+        n, steps = 50, (10, 25)[case // 2 % 2]
+        values = 10.0 ** rng.uniform(rng.choice([-6, -3, -1]), 0, n)
+        matrix, basis, y = spectrum(values, case)
+        t = float(np.round(10 ** rng.uniform(1, 3)))
+        schedule = eq.GradientFlow() if case % 2 else eq.GradientDescent(1.0 / values.max())
+        with pytest.raises(ArithmeticError, match="estimate of") as error:
+            learned_targets(RowMatrix(matrix), y, t, schedule, steps=steps, tolerance=0.0)
+        estimate = float(str(error.value).split("estimate of ")[1].split(";")[0])
+        above = 1.06 * estimate  # it is printed with two digits
+        found = learned_targets(RowMatrix(matrix), y, t, schedule, steps=steps, tolerance=above)
+        expected = basis @ (np.asarray(schedule.learned(jnp.asarray(values), t))[:, None] * (basis.T @ y))
+        # The bound is in units of the result that is found; rounding comes on top.
+        assert np.linalg.norm(found - expected) < (above + 1e-12) * np.linalg.norm(found)
+        allowed += 1e-10 < estimate < 1e-2
+    assert allowed > 10, "cases in which the bound says something"
+
+
 def test_duplicated_inputs_need_a_ridge(x64):
     ntk, y = problem(40)
     twice = np.concatenate([np.arange(40), [0]])
@@ -203,6 +253,18 @@ def test_duplicated_inputs_need_a_ridge(x64):
     with pytest.raises(ArithmeticError, match="`diag_reg`"):
         solve(RowMatrix(ntk), y, steps=100)
     assert solve(RowMatrix(ntk), y, diag_reg=1e-2).residual <= 1e-5
+
+
+def test_advice_tells_rounding_from_too_few_steps():
+    matrix, _, y = spectrum(np.geomspace(1e-4, 1, 300))
+    with pytest.raises(ArithmeticError, match="rounding of float32.*Use float64, allow") as error:
+        solve(RowMatrix(matrix.astype(np.float32)), y)
+    reached = float(str(error.value).split("reached ")[1].split(",")[0])
+    assert solve(RowMatrix(matrix.astype(np.float32)), y, tolerance=1.1 * reached).residual <= 1.1 * reached
+    with pytest.raises(ArithmeticError, match="Raise `diag_reg`, `steps` or `rank`, use float64"):
+        solve(RowMatrix(matrix.astype(np.float32)), y, steps=2, rank=10)
+    with jax.enable_x64(True):
+        assert solve(RowMatrix(matrix), y, tolerance=1e-9).residual <= 1e-9
 
 
 def test_what_is_returned_solves_an_indefinite_system_too(x64):

@@ -337,6 +337,13 @@ ENSEMBLES = [
     ("inputs that are objects", lambda: train(x=X.astype(object)), "`x`", "array of numbers", "object"),
     ("loss of each example", lambda: train(loss=lambda o, y: o - y), "`loss`", "one real number", "(3, 1)"),
     ("optimiser with a line search", lambda: train(optimizer=optax.lbfgs()), "`optimizer`", "gradient", "value"),
+    (
+        "noise from a key of another kind",
+        lambda: train(optimizer=optax.chain(optax.sgd(0.1), optax.add_noise(0.1, 0.5, "key"))),
+        "`optimizer`",
+        "begins with the parameters",
+        "'key'",
+    ),
     ("class of a network", lambda: train(net=networks.PatchConv), "`net`", "class PatchConv", "call it"),
     ("members for no distance", lambda: metrics.members_needed(0.05, 1e-200, 2.0), "`delta`", "stay finite"),
     ("too many axes", lambda: data.idx.parse_idx(bytes((0, 0, 8, 100)) + bytes(400), "idx"), "`idx`", "shape", "(0,"),

@@ -7,13 +7,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.special as sp
 from registry import SPHERE_NETWORKS
 
 import eqbook as eq
 from eqbook.testing import monte_carlo_z, tolerance
 
 pytest.importorskip("e3nn_jax", reason="the so3 extra")
-sp = pytest.importorskip("scipy.special")
 
 from eqbook.kernels import PairKernel, kernel_map, pair_kernel, relu_dual, so3  # noqa: E402
 from eqbook.kernels.recursion import input_kernel  # noqa: E402
