@@ -57,8 +57,8 @@ def train_ensemble(
 
     Member $m$ starts from parameters drawn with the first key of `split(fold_in(key, m))` and shuffles the data with
     the second. Members are trained in chunks of `at_once`, and the last chunk is always a whole one. So member $m$ is
-    the same, bit for bit on the same device, in a run of 10 and in a run of 1000: it has the same place in the same
-    program.
+    the same, bit for bit on the same device and with the same `at_once`, in a run of 10 and in a run of 1000: it has
+    the same place in the same program.
 
     With a `store`, a run that was stopped or killed goes on from its last checkpoint when the call is made again, to
     the same bits as if nothing had happened; and it is extended by a call with more `members`, or more `epochs`.
@@ -91,11 +91,14 @@ def train_ensemble(
         checkpoint_every: epochs between checkpoints in the store; `None` makes one at each record. What is lost when a
             process is killed is the time since.
         progress: show a progress bar on a terminal.
-        at_once: members in a chunk; `None` finds a number that keeps the device busy and fits its memory.
+        at_once: members in a chunk; `None` finds a number that keeps the device busy and fits the memory that is free,
+            which may be another in the next call. Another width is another program, so give the number where bits
+            matter; a store keeps to that of its first call.
         watch_batch: watched inputs evaluated in one go; bounds the memory of the evaluation.
         mesh: devices that share each chunk; `at_once` is then a multiple of their number. The devices may belong to
             several processes (`jax.distributed`) that make the same call: then each process trains every n-th chunk on
-            its own devices, and all have the whole result. A store must be a folder that all of them see.
+            its own devices, and all have the whole result. A store must be a folder that all of them see. It does
+            not tell meshes apart: members trained on another number of devices differ by rounding.
 
     Returns:
         `EnsembleRun`.

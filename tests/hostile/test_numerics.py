@@ -173,7 +173,8 @@ def test_iterative_methods_on_duplicates(labels):
 
 
 def test_a_tolerance_below_rounding_is_not_reached():
-    with pytest.raises(ArithmeticError, match="expected a relative residual of 1.0e-12, reached .*, which is rounding.*Use float64"):
+    said = "expected a relative residual of 1.0e-12, reached .*, which is rounding.*Use float64"
+    with pytest.raises(ArithmeticError, match=said):
         solve(RowMatrix(np.asarray(gram(X, "float32").ntk)), Y, tolerance=1e-12)
 
 
