@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from eqbook.kernels.duals import SNAP, safe_sqrt
+from eqbook.kernels.duals import SNAP, safe_sqrt, unlike
 from eqbook.kernels.quadrature import quadrature_dual
 from eqbook.layers import Activation, Erf, Layer, LayerNorm, Relu
 
@@ -188,8 +188,8 @@ def _erf(one: Scales, two: Scales, c: Scalar) -> tuple[Scalar, Scalar]:
     both = e1 * e2
     r = 2 * c * both  # below 2a / (1 + 2a) < 1
     # 1 - r^2 = ((1 + 2a)(1 + 2b) - 4c^2) e1^2 e2^2, where large variances cancel: by the gap, as in `duals.erf_dual`.
-    gap = 0.5 * ((a - c) + (b - c) - (root1 - root2) ** 2)
-    scale = root1 * root2
+    scale, apart = root1 * root2, (root1 - root2) ** 2
+    gap = jnp.where(unlike(apart, scale), scale - c, 0.5 * ((a - c) + (b - c) - apart))
     gap = jnp.where(gap <= SNAP / 2 * float(jnp.finfo(r.dtype).eps) * scale, 0, gap)
     rest = (1 + 2 * (a + b) + 4 * gap * jnp.maximum(scale + c, 0)) * both * both
     rest = jnp.clip(rest, float(jnp.finfo(r.dtype).tiny), 1)

@@ -7,7 +7,7 @@ relative accuracy when $u$ and $v$ coincide ($a = b = c$), where the textbook fo
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 Scalar = Float[Array, "*batch"]
 
@@ -33,14 +33,19 @@ def _safe_sqrt_jvp(primals: tuple[Scalar], tangents: tuple[Scalar]) -> tuple[Sca
 def covariance_gap(a: Scalar, b: Scalar, c: Scalar) -> tuple[Scalar, Scalar]:
     r"""$\sqrt{ab} - c$ and $\sqrt{ab}$; the first is exactly 0 for `a == b == c`, in every rounding mode.
 
-    $\sqrt{ab} = \frac12 (a + b - (\sqrt a - \sqrt b)^2)$ turns the difference into a sum of small terms. They are small
-    where the gap is; where it is not, a plain difference has the digits that these lose for very different variances.
+    $\sqrt{ab} = \frac12 (a + b - (\sqrt a - \sqrt b)^2)$ turns the difference into a sum of terms, which are small
+    where the variances are alike and the gap is. For unlike variances a plain difference keeps more digits.
     """
     root_a, root_b = safe_sqrt(a), safe_sqrt(b)
-    scale = root_a * root_b
-    gap = jnp.where(c < 0.75 * scale, scale - c, 0.5 * ((a - c) + (b - c) - (root_a - root_b) ** 2))
+    scale, apart = root_a * root_b, (root_a - root_b) ** 2
+    gap = jnp.where(unlike(apart, scale), scale - c, 0.5 * ((a - c) + (b - c) - apart))
     # Not maximum(gap, 0): at gap = 0, where inputs coincide, its derivative is 1/2.
     return jnp.where(gap < 0, 0, gap), scale
+
+
+def unlike(apart: Scalar, scale: Scalar) -> Bool[Array, "*batch"]:
+    r"""Whether one variance is more than four times the other, by $(\sqrt a - \sqrt b)^2$ and $\sqrt{ab} > 0$."""
+    return (apart > 0.5 * scale) & (scale > 0)
 
 
 def relu_dual(a: Scalar, b: Scalar, c: Scalar, snap: int = 0) -> tuple[Scalar, Scalar]:

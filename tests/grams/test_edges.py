@@ -114,3 +114,22 @@ def test_minus_zero_is_zero():
     y[:, 0] = -0.0
     np.testing.assert_allclose(eq.gram(net, x, y).ntk, eq.gram(net, x, x).ntk, rtol=1e-6)
     np.testing.assert_allclose(eq.gram(net, x, x).ntk, eq.gram(net, x).ntk, rtol=1e-6)
+
+
+def leaky_relu(u):
+    return jnp.where(u > 0, u, 0.1 * u)
+
+
+@pytest.mark.parametrize("act", [eq.Relu(), eq.Erf(), eq.Activation(leaky_relu)], ids=["relu", "erf", "leaky"])
+@pytest.mark.parametrize("method", ["auto", "literal"])
+def test_inputs_of_unlike_sizes_in_single_precision(act, method, x64):
+    """What one variance loses to rounding is large beside the other, but the correlation has all of its digits."""
+    net = eq.Sequential(eq.Dense(1), act, eq.Dense(1))
+    other = np.abs(RNG.normal(size=(20, 6))).astype(np.float32)
+    for size in (0.4, 3.0, 255.0, 1e6):
+        x = (size * np.abs(RNG.normal(size=(20, 6)))).astype(np.float32)
+        x[:3] = np.float32(size) * other[:3]  # of one direction
+        single, double = (eq.gram(net, x.astype(t), other.astype(t), method=method) for t in (np.float32, np.float64))
+        for kind in ("nngp", "ntk"):
+            low, high = getattr(single, kind), getattr(double, kind)
+            np.testing.assert_allclose(low, high, rtol=2e-6, err_msg=f"{size} {kind}")
