@@ -56,15 +56,22 @@ def _shape(x, W, *, border, precision):
 def _compute(x, W, *, border, precision):
     if x.dtype != jnp.float32:  # XLA has fast convolutions on the CPU for no other dtype
         return _product(x, W, border, precision)
+    if W.shape[0] > x.shape[1] or W.shape[1] > x.shape[2]:
+        # XLA's fast code for the CPU takes no filter larger than its image, but takes the image with its border.
+        x, border = jax.lax.optimization_barrier(_padded(x, border)), ((0, 0), (0, 0))
     axes = ("NHWC", "HWIO", "NHWC")
     return jax.lax.conv_general_dilated(x, W, (1, 1), border, dimension_numbers=axes, precision=precision)
+
+
+def _padded(x, border):
+    # Not `jnp.pad`: the border of a derivative is negative where an image is smaller than half a filter.
+    return jax.lax.pad(x, jnp.zeros((), x.dtype), [(*sides, 0) for sides in ((0, 0), *border, (0, 0))])
 
 
 def _product(x, W, border, precision):
     """The same as products of matrices, in the order that makes the smallest arrays."""
     kh, kw, c, f = W.shape
-    # Not `jnp.pad`: the border of a derivative is negative where an image is smaller than half a filter.
-    padded = jax.lax.pad(x, jnp.zeros((), x.dtype), [(*sides, 0) for sides in ((0, 0), *border, (0, 0))])
+    padded = _padded(x, border)
     n, h, w, _ = padded.shape
     h2, w2 = h - kh + 1, w - kw + 1
     if kh * kw > h2 * w2:  # a filter as large as the image, as the derivative in the filter has it

@@ -78,6 +78,24 @@ def test_derivatives_where_the_image_is_smaller_than_half_a_filter(x64):
         assert relative_error(mine, other) < tolerance(np.float64, 15 * 4 * 42)
 
 
+@pytest.mark.parametrize("shape", [(4, 6, 7), (4, 4, 4), (7, 3, 9)], ids=str)
+def test_a_filter_larger_than_the_image(shape):
+    """XLA's own code for this case is another one, many times as slow: the image is given with its border."""
+    n, h, w = shape
+    x, W = normal(0, (n, h, w, 3), jnp.float32), normal(1, (5, 5, 3, 2), jnp.float32)
+    border = ((2, 2), (2, 2))
+
+    def everything(f):
+        total = lambda x, W: jnp.sum(jnp.sin(f(x, W, border)))  # noqa: E731
+        return f(x, W, border), *jax.grad(total, argnums=(0, 1))(x, W)
+
+    found, expected = (jax.jit(partial(everything, f))() for f in (correlate, by_jax))
+    for mine, other in zip(found, expected, strict=True):
+        assert relative_error(mine, other) < tolerance(jnp.float32, 25 * n * h * w)
+    text = jax.jit(partial(correlate, border=border)).lower(x, W).as_text()
+    assert ("optimization_barrier" in text) == (min(h, w) < 5)
+
+
 def test_dtypes_are_promoted(x64):
     x, W = data(jnp.float64, 2, 3)
     mixed = correlate(x, W.astype(jnp.float32), BORDERS["same"])
