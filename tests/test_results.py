@@ -337,6 +337,28 @@ def test_comparison_with_a_run(folder):
     assert "1.5 min" in table.caption and table.caption.endswith("A note.")
 
 
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        (Row(None, None), "`label` to be text"),
+        (Row("x", 2.0), "`build` to be a `Quantity` or None, got 2.0 in 'x'"),
+        (Row("x", None, "key", 2.0), "`paper` to be a `Quantity`"),
+        (Row("x", None, 3), "`key` text or None"),
+    ],
+)
+def test_a_row_of_something_else(folder, row, message):
+    with pytest.raises(ValueError, match=f"`rows`: expected .*{message}"):
+        results.comparison([row], "chapter")
+
+
+def test_a_list_that_holds_itself(folder):
+    endless = []
+    endless.append(endless)
+    with pytest.raises(ResultsError, match="holds itself"):
+        results.write("chapter", SETTINGS, {"x": endless}, 1)
+    assert results.read("chapter") is None
+
+
 def test_comparison_without_rows(folder):
     with pytest.raises(ValueError, match="`rows`"):
         results.comparison([], "chapter")

@@ -136,6 +136,13 @@ class SteerableBody(nn.Module):
     def __call__(self, x: Float[Array, "batch h w c"]) -> Float[Array, "batch n h2 w2 features"]:
         if not self.features:
             raise ValueError("`features`: expected at least one convolution, got none; give their numbers of fields.")
+        _check_images(x, 4, "[batch, height, width, channels]")
+        count, sides = len(self.features), x.shape[1:3]
+        if min(sides) <= 2 ** (count - 1):  # one pixel, and no second one, before the last `halve`
+            raise ValueError(
+                f"`x`: expected images of more than {2 ** (count - 1)} pixels a side for {count} convolutions, each of "
+                f"which is followed by a halving, got {sides[0]} by {sides[1]}; give larger images or fewer `features`."
+            )
         for i, features in enumerate(check_ints("features", self.features, 1, "(8, 16)")):
             layer = SteerableConv if i else SteerableLift
             x = halve(nn.relu(layer(self.n, features, self.kernel_size)(x)))

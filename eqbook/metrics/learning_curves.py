@@ -209,7 +209,8 @@ def _check(sizes: object, covariance: object) -> tuple[np.ndarray, np.ndarray]:
     sizes, covariance = np.asarray(sizes, float), np.asarray(covariance, float)
     if sizes.ndim != 1 or len(sizes) < 5 or not (sizes[0] > 0 and (np.diff(sizes) > 0).all()):
         raise ValueError(f"`sizes`: expected at least five increasing positive sizes, got {sizes}.")
-    if covariance.shape != (len(sizes),) * 2 or not np.allclose(covariance, covariance.T, rtol=1e-6, atol=0):
+    near = 1e-9 * np.abs(covariance).max(initial=0)  # of entries that are 0 but for rounding
+    if covariance.shape != (len(sizes),) * 2 or not np.allclose(covariance, covariance.T, rtol=1e-6, atol=near):
         raise ValueError(
             f"`covariance`: expected a symmetric matrix for {len(sizes)} sizes, got shape {covariance.shape}."
         )

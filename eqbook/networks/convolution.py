@@ -1,10 +1,11 @@
 """A convolution that is quick inside of loops and for many networks at once, derivatives included.
 
-`jax.lax.conv_general_dilated` alone is slow there on the CPU, for two reasons. Its derivatives are convolutions with
-other orders of axes, for which XLA has no fast code inside of a loop; and a batch of filters, which `vmap` over
-networks makes, turns it into a grouped convolution. This one is a primitive of its own: its derivatives are
-convolutions of the same kind, with the axes brought into order first; and a batch of filters makes it a matrix product,
-as does an array whose type names devices.
+`jax.lax.conv_general_dilated` alone is slow there on the CPU, for three reasons. Its derivatives are convolutions with
+other orders of axes, for which XLA has no fast code inside of a loop; a batch of filters, which `vmap` over networks
+makes, turns it into a grouped convolution; and for a filter that is larger than its image XLA has no fast code either.
+This one is a primitive of its own: its derivatives are convolutions of the same kind, with the axes brought into order
+first; a batch of filters makes it a matrix product, as does an array whose type names devices; and a small image is
+given its border first.
 """
 
 import itertools
@@ -57,7 +58,7 @@ def _compute(x, W, *, border, precision):
     if x.dtype != jnp.float32:  # XLA has fast convolutions on the CPU for no other dtype
         return _product(x, W, border, precision)
     if W.shape[0] > x.shape[1] or W.shape[1] > x.shape[2]:
-        # XLA's fast code for the CPU takes no filter larger than its image, but takes the image with its border.
+        # Measured on two cores, filters of 5 pixels on images of 4: 650 ms, and 19 ms with the border written out.
         x, border = jax.lax.optimization_barrier(_padded(x, border)), ((0, 0), (0, 0))
     axes = ("NHWC", "HWIO", "NHWC")
     return jax.lax.conv_general_dilated(x, W, (1, 1), border, dimension_numbers=axes, precision=precision)

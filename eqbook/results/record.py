@@ -76,10 +76,17 @@ def write(chapter: str, settings: Mapping[str, Any], values: Mapping[str, Any], 
     for name, entries in (("settings", settings), ("values", values)):
         if not isinstance(entries, Mapping):
             raise ResultsError(f"`{name}`: expected a dictionary, got {entries!r}.")
+    try:
+        settings, values = _plain("settings", settings), _plain("values", values)
+    except RecursionError:
+        raise ResultsError(
+            "`settings`, `values`: expected numbers, text, and lists and dictionaries of these, got a list or a "
+            "dictionary that holds itself."
+        ) from None
     record = Recorded(
         chapter=chapter,
-        settings=_plain("settings", settings),
-        values=_plain("values", values),
+        settings=settings,
+        values=values,
         versions=versions(),
         device=device_name(),
         date=datetime.now(UTC).isoformat(timespec="seconds"),

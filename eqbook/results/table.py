@@ -75,6 +75,13 @@ def comparison(rows: Sequence[Row], chapter: str, note: str = "") -> Comparison:
     for row in rows:
         if not isinstance(row, Row):
             raise ValueError(f"`rows`: expected each to be a `Row`, got {row!r}.")
+        if not isinstance(row.label, str) or not isinstance(row.key, str | None):
+            raise ValueError(f"`rows`: expected `label` to be text, and `key` text or None, got {row!r}.")
+        for name, value in (("build", row.build), ("paper", row.paper)):
+            if not isinstance(value, Quantity | None):
+                raise ValueError(
+                    f"`rows`: expected `{name}` to be a `Quantity` or None, got {value!r} in {row.label!r}."
+                )
     recorded = read(chapter)
 
     def cells(row: Row) -> tuple[str, str, str, str]:

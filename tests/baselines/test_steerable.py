@@ -144,8 +144,20 @@ def test_members_train():
         (lambda: SteerableConv(4, 2).init(jax.random.key(0), jnp.ones((2, 5, 5, 1))), "x"),
         (lambda: SteerableConv(4, 2).init(jax.random.key(0), jnp.ones((2, 8, 5, 5, 1))), "x"),
         (lambda: SteerableNet(4, group_pool="sum").init(jax.random.key(0), jnp.ones((1, 8, 8, 1))), "group_pool"),
+        (lambda: SteerableNet(4).init(jax.random.key(0), jnp.ones((1, 8, 4, 1))), "x"),
+        (lambda: SteerableNet(4, (2,)).init(jax.random.key(0), jnp.ones((1, 1, 1, 1))), "x"),
+        (lambda: SteerableNet(4).init(jax.random.key(0), jnp.ones((8, 8, 1))), "x"),
     ],
 )
 def test_bad_input(call, argument):
     with pytest.raises(ValueError, match=f"`{argument}`"):
         call()
+
+
+def test_the_smallest_images():
+    """Three halvings leave two pixels for the last one where a side has five."""
+    net = SteerableNet(4, (1, 1, 1), 3, 2)
+    shapes = jax.eval_shape(lambda x: net.init_with_output(jax.random.key(0), x)[0], jnp.ones((2, 5, 7, 1)))
+    assert shapes.shape == (2, 10)
+    with pytest.raises(ValueError, match="more than 4 pixels a side for 3 convolutions.*got 4 by 7"):
+        net.init(jax.random.key(0), jnp.ones((2, 4, 7, 1)))

@@ -99,6 +99,13 @@ def test_axes_in_front_and_units_change_nothing():
     np.testing.assert_array_equal(p[1, 1], bend_p_value(10 * SIZES, 7 * errors[4], covariance))
 
 
+def test_a_covariance_may_be_symmetric_to_rounding():
+    exact = 1e-3 * np.eye(9)
+    near = exact + 1e-20 * np.triu(np.ones((9, 9)), 1)
+    errors = law(SIZES, 0.2, 0.4, 4000)
+    assert bent_power_law(SIZES, errors, near).bend == bent_power_law(SIZES, errors, exact).bend
+
+
 def test_wider_levels_give_wider_intervals():
     covariance = correlated(9, 0.02)
     errors = noisy(law(SIZES, 0.2, 0.4, 4000), covariance, 1, 6)[0]
