@@ -55,9 +55,10 @@ class PlainCNN(nn.Module):
     @nn.compact
     def __call__(self, x: Float[Array, "batch h w c"]) -> Float[Array, "batch classes"]:
         x = as_float(x)
+        hidden, classes = check_int("hidden", self.hidden, 1), check_int("classes", self.classes, 1)
         for channels in check_ints("channels", self.channels, 1, "(16, 32)"):
             x = mean_pool(nn.relu(PatchConv(channels, self.kernel_size)(x)))
-        return nn.Dense(self.classes)(nn.relu(nn.Dense(self.hidden)(x.reshape(len(x), -1))))
+        return nn.Dense(classes)(nn.relu(nn.Dense(hidden)(x.reshape(len(x), -1))))
 
 
 class Canonicalized(nn.Module):

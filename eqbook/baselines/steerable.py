@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from eqbook._checks import as_float, check_int, check_ints
+from eqbook._checks import as_float, check_int, check_ints, check_number
 from eqbook.baselines.downsample import halve
 from eqbook.baselines.harmonics import turned_basis
 from eqbook.networks.layers import convolve
@@ -114,9 +114,10 @@ class SteerableNet(nn.Module):
     def __call__(self, x: Float[Array, "batch h w c"]) -> Float[Array, "batch classes"]:
         if self.group_pool not in GROUP_POOLS:
             raise ValueError(f"`group_pool`: expected one of {', '.join(GROUP_POOLS)}, got {self.group_pool!r}.")
+        hidden, classes = check_int("hidden", self.hidden, 1), check_int("classes", self.classes, 1)
         z = SteerableBody(self.n, self.features, self.kernel_size)(x)
         z = jnp.mean(GROUP_POOLS[self.group_pool](z, axis=1), axis=(1, 2))
-        return nn.Dense(self.classes)(nn.relu(nn.Dense(self.hidden)(z)))
+        return nn.Dense(classes)(nn.relu(nn.Dense(hidden)(z)))
 
 
 class SteerableBody(nn.Module):
@@ -136,14 +137,15 @@ class SteerableBody(nn.Module):
     def __call__(self, x: Float[Array, "batch h w c"]) -> Float[Array, "batch n h2 w2 features"]:
         if not self.features:
             raise ValueError("`features`: expected at least one convolution, got none; give their numbers of fields.")
+        widths = check_ints("features", self.features, 1, "(8, 16)")
         _check_images(x, 4, "[batch, height, width, channels]")
-        count, sides = len(self.features), x.shape[1:3]
+        count, sides = len(widths), x.shape[1:3]
         if min(sides) <= 2 ** (count - 1):  # one pixel, and no second one, before the last `halve`
             raise ValueError(
                 f"`x`: expected images of more than {2 ** (count - 1)} pixels a side for {count} convolutions, each of "
                 f"which is followed by a halving, got {sides[0]} by {sides[1]}; give larger images or fewer `features`."
             )
-        for i, features in enumerate(check_ints("features", self.features, 1, "(8, 16)")):
+        for i, features in enumerate(widths):
             layer = SteerableConv if i else SteerableLift
             x = halve(nn.relu(layer(self.n, features, self.kernel_size)(x)))
         return x
@@ -155,7 +157,7 @@ def _convolve(module: SteerableLift | SteerableConv, x: Float[Array, "b q h w c"
     basis = turned_basis(n, k)
     b, _, h, w, c = x.shape
     p = basis.shape[1]
-    init = nn.initializers.normal(np.sqrt(module.W_variance / (p * q * c)))
+    init = nn.initializers.normal(np.sqrt(check_number("W_variance", module.W_variance, positive=True) / (p * q * c)))
     W = module.param("kernel", init, (p, q, c, features), x.dtype)
     # For output r the filter is turned by r, and the group axis of the input counted from r.
     relative = (np.arange(q) - np.arange(n)[:, None]) % q  # [r, q]; for images, q = 1, all 0

@@ -58,8 +58,8 @@ def gram(
     r"""NNGP and NTK Gram matrices of a network at infinite width.
 
     $K_{ij} = K(x_i, x'_j)$ and $\Theta_{ij} = \Theta(x_i, x'_j)$; each output of the network has this kernel, and
-    different outputs are independent. The dtype of the result is that of the inputs,
-    the wider of two.
+    different outputs are independent. The dtype of the result is that of the inputs, the wider of two. Of 16 bits only
+    the result has as few: sums over thousands of pixels would stand still or overflow in them, and are made in 32.
 
     The matrix is computed in tiles, those of a symmetric one once. Memory beyond the result is that of one tile.
     Correlations within a few roundings of 1 count as 1: there the NTK of a relu network, whose derivative jumps, knows
@@ -104,14 +104,17 @@ def gram(
         kinds = kinds if isinstance(kinds, str) or not isinstance(kinds, Iterable) else tuple(kinds)
         _check_options(net, kinds, tile, store, method)
         x1, x2 = _check_inputs(x1, x2, devices)
-        plan = _plan(net, x1.shape[1:], x1.dtype.name, method)
+        dtype = x1.dtype
+        wide = jnp.dtype(jnp.float32) if dtype.itemsize < 4 else dtype
+        plan = _plan(net, x1.shape[1:], wide.name, method)
     ntk = "ntk" in kinds
     if tile is None:
         tile = shared_tile(len(x1), len(x1 if x2 is None else x2), plan.tile, hosts)
 
     def compute(a: Array, b: Array | None) -> tuple[Array, ...]:
+        a, b = (x if x is None else x.astype(wide) for x in (a, b))
         kernels = dict(zip(KINDS, plan.compute(a, b, ntk, devices), strict=True))
-        found = tuple(kernels[kind] for kind in kinds)
+        found = tuple(kernels[kind].astype(dtype) for kind in kinds)
         _check_kernels(kinds, found)
         return found
 

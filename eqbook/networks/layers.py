@@ -143,7 +143,9 @@ class ResidualModule(nn.Module):
 def average_pool(x: Float[Array, "n h w c"], window: tuple[int, int], strides: tuple[int, int]) -> Array:
     """Mean over windows of pixels, without padding."""
     borders(x.shape[1:3], window, strides, "VALID")
-    return nn.avg_pool(x, window, strides, "VALID")
+    # In 16 bits a sum over a large window would stand still: bfloat16 knows no integer between 256 and 258.
+    wide = jnp.promote_types(x.dtype, jnp.float32)
+    return nn.avg_pool(x.astype(wide), window, strides, "VALID").astype(x.dtype)
 
 
 def normalise_channels(x: Float[Array, "... c"]) -> Float[Array, "... c"]:

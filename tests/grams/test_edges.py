@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from numbers_drawn import normal
 
 import eqbook as eq
 from eqbook.testing import relative_error
@@ -133,3 +134,37 @@ def test_inputs_of_unlike_sizes_in_single_precision(act, method, x64):
         for kind in ("nngp", "ntk"):
             low, high = getattr(single, kind), getattr(double, kind)
             np.testing.assert_allclose(low, high, rtol=2e-6, err_msg=f"{size} {kind}")
+
+
+SUMS = {
+    "pooling": eq.Sequential(eq.Conv(1, (1, 1)), eq.AvgPool((16, 16)), eq.Flatten(), eq.Dense(1)),
+    "filter": eq.Sequential(eq.Conv(1, (16, 16), padding="VALID"), eq.Relu(), eq.Flatten(), eq.Dense(1)),
+    "features": eq.Sequential(eq.Flatten(), eq.Dense(1), eq.Relu(), eq.Dense(1)),
+}
+
+
+@pytest.mark.parametrize("method", ["auto", "literal"])
+@pytest.mark.parametrize("name", SUMS)
+@pytest.mark.parametrize("short", [jnp.bfloat16, jnp.float16])
+def test_sums_of_thousands_in_16_bits(short, name, method):
+    """A kernel is that of 32 bits, rounded: in bfloat16 a sum of ones stands still at 256, and 65,536 is no float16."""
+    x = jnp.concatenate([jnp.ones((1, 16, 16, 1)), normal(0, (2, 16, 16, 1), jnp.float32)]).astype(short)
+    found, wide = (eq.gram(SUMS[name], z, method=method) for z in (x, x.astype(jnp.float32)))
+    for kind in ("nngp", "ntk"):
+        ours = getattr(found, kind)
+        assert ours.dtype == short
+        np.testing.assert_array_equal(ours, getattr(wide, kind).astype(short))
+    if name == "pooling":
+        assert found.ntk[0, 0] == 2
+
+
+def test_a_kernel_beyond_16_bits():
+    with pytest.raises(ValueError, match="overflow|float16"):
+        eq.gram(eq.Sequential(eq.Dense(1)), jnp.full((2, 3), 1e3, jnp.float16))
+
+
+@pytest.mark.parametrize("short", [jnp.bfloat16, jnp.float16])
+def test_finite_pooling_in_16_bits(short):
+    net = eq.Sequential(eq.AvgPool((32, 32)), eq.Flatten())
+    assert (net.apply({}, jnp.ones((2, 32, 32, 1), short)) == 1).all()
+    assert net.apply({}, jnp.ones((2, 32, 32, 1), short)).dtype == short
