@@ -2,7 +2,8 @@ r"""Dual activations: Gaussian expectations of a nonlinearity and of its derivat
 
 For $(u, v) \sim N(0, \Lambda)$ with $\Lambda = \begin{pmatrix} a & c \\ c & b \end{pmatrix}$, the dual of $\sigma$ is
 the pair $E[\sigma(u) \sigma(v)]$, $E[\sigma'(u) \sigma'(v)]$. Both formulas below are written so that they keep full
-relative accuracy when $u$ and $v$ coincide ($a = b = c$), where the textbook forms lose half of the digits.
+relative accuracy when $u$ and $v$ coincide ($a = b = c$), where the textbook form of $E[\sigma'\sigma']$ for relu loses
+half of the digits.
 """
 
 import jax
