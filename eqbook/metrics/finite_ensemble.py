@@ -43,9 +43,11 @@ def finite_ensemble_tail(
     _check_variance(variance)
     xp, dtype, (delta, variance, root) = _wide(delta, variance, root=root)
     with np.errstate(all="ignore"):  # infinite units and exponents have the right limits
-        ratio = xp.sqrt(variance) / root / delta
-        safe = xp.where(ratio > 0, ratio, 1)  # no variance: no deviation
-        bound = xp.where(ratio > 0, np.sqrt(2 / np.pi) * safe * xp.exp(-0.5 / safe**2), 0)
+        # No variance: no deviation. The root has an infinite slope there, which must not reach the gradient.
+        ratio = xp.sqrt(xp.where(variance > 0, variance, 1)) / root / delta
+        some = (variance > 0) & (ratio > 1e-3)  # below, the exponential is 0 in every dtype, and its slope as well
+        safe = xp.where(some, ratio, 1)
+        bound = xp.where(some, np.sqrt(2 / np.pi) * safe * xp.exp(-0.5 / safe**2), 0)
         return jnp.asarray(xp.minimum(bound, 1).astype(dtype))
 
 

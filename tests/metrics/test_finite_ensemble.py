@@ -93,6 +93,16 @@ def test_no_variance_no_deviation():
     assert float(finite_ensemble_tail(1e-6, 1.0, 1)) == 1
 
 
+def test_the_gradient_in_the_variance_is_that_of_the_formula_and_zero_without_variance(x64):
+    variances = jnp.array([0.0, 1e-300, 1e-12, 0.05, 20.0])
+    slope = jax.vmap(jax.grad(lambda variance: finite_ensemble_tail(0.7, variance, 3)))(variances)
+    sigma2 = np.asarray(variances[2:4]) / 3
+    tails = np.sqrt(2 / np.pi * sigma2) / 0.7 * np.exp(-(0.7**2) / 2 / sigma2)
+    derivative = tails * (0.5 / sigma2 + 0.7**2 / 2 / sigma2**2) / 3
+    # At 20 the bound is cut at 1.
+    np.testing.assert_allclose(slope, [0, 0, *derivative, 0], rtol=1e-12)
+
+
 @pytest.mark.parametrize("narrow", [jnp.float16, jnp.bfloat16])
 def test_any_number_of_members_in_any_precision(narrow):
     """10^6 is infinite in float16, and 10^10 is no integer of 32 bits."""
