@@ -9,9 +9,8 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 import flax.linen as nn
-import numpy as np
 
-DYNAMIC = {"getattr", "vars", "__dict__"}  # code with these may use any attribute
+DYNAMIC = {"getattr", "vars", "__dict__", "super"}  # code with these may use any attribute
 
 
 def parts_of(value: Any) -> dict[str, Any]:
@@ -42,9 +41,32 @@ def parts_of(value: Any) -> dict[str, Any]:
     return found
 
 
+def constants_of(kind: type) -> dict[str, Any]:
+    """The attributes of a class by name, also those that it inherits: no functions, descriptors or types."""
+    found: dict[str, Any] = {}
+    for one in reversed(kind.__mro__):
+        found |= vars(one)
+    others = {name for name, part in found.items() if isinstance(part, type) or hasattr(type(part), "__get__")}
+    return {name: part for name, part in sorted(found.items()) if name not in others and not name.startswith("__")}
+
+
+def made_with(net: Any) -> Any:
+    """What a Flax module is made with, and the modules in it; equal names of functions may stand for two functions."""
+    if isinstance(net, nn.Module):
+        names = sorted(field.name for field in fields(net) if field.name not in ("parent", "name"))
+        code = [part for kind in type(net).__mro__ for part in (vars(kind).get("setup"), vars(kind).get("__call__"))]
+        return [code, *(made_with(getattr(net, name, None)) for name in names)]
+    if isinstance(net, tuple | list):
+        return [made_with(part) for part in net]
+    return net
+
+
 def used_by(value: Any, function: FunctionType) -> dict[str, Any]:
-    """The attributes of an object that a method uses, itself or by others; all, if it hands the object on."""
-    everything, names, todo = parts_of(value), set(), [function]
+    """What a method uses of an object, itself or by others: attributes, its own or of its class, and these others.
+
+    All attributes, if it hands the object on.
+    """
+    everything, names, todo, others = constants_of(type(value)) | parts_of(value), set(), [function], {}
     while todo:
         code = todo.pop().__code__
         own = code.co_varnames[:1]
@@ -60,10 +82,10 @@ def used_by(value: Any, function: FunctionType) -> dict[str, Any]:
             names.add(name)
             part = static(type(value), name)
             part = part.fget if isinstance(part, property) else part.func if isinstance(part, cached_property) else part
-            todo += [part] if isinstance(part, FunctionType) else []
-    of_class = {name: static(type(value), name) for name in sorted(names)}
-    constants = {name: part for name, part in of_class.items() if isinstance(part, int | float | str | np.ndarray)}
-    return constants | {name: part for name, part in everything.items() if name in names}
+            if isinstance(part, FunctionType):
+                others[name] = part
+                todo.append(part)
+    return dict(sorted(others.items())) | {name: part for name, part in everything.items() if name in names}
 
 
 def is_library(module: dict[str, Any]) -> bool:

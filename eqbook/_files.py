@@ -4,12 +4,14 @@ import contextlib
 import hashlib
 import json
 import logging
+import operator
 import os
 import tempfile
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from threading import Lock
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 
 try:
     import fcntl
@@ -19,6 +21,7 @@ except ImportError:  # not on Windows
 WRITING = ".writing-"  # what the name of an unfinished file begins with
 DIGEST = "sha256"
 _umask_lock = Lock()
+T = TypeVar("T")
 
 
 def write_whole(path: Path, content: bytes) -> None:
@@ -51,6 +54,19 @@ def _mode() -> int:
 def report(text: str) -> None:
     """Say, once, what was found wrong and is put right: on stderr, unless the program has set up logging otherwise."""
     logging.getLogger("eqbook").warning(text)
+
+
+def unpacked(read: Callable[[], T], tries: int = 100) -> T:
+    """What `read` makes of the content of an array's file, whatever other threads read.
+
+    NumPy reads the header of an array as Python code. Some versions of CPython (3.11.7 is one) fail at that with a
+    `SystemError`, "recursion depth mismatch", where a garbage collection lets another thread read one in between.
+    That says nothing of the file, so it is read again.
+    """
+    for _ in range(tries - 1):
+        with contextlib.suppress(SystemError):
+            return read()
+    return read()
 
 
 def not_written(path: Path, error: OSError) -> ValueError:
@@ -89,7 +105,7 @@ def _unfinished(folder: Path) -> tuple[IO[bytes], str]:
 
 def sealed(content: dict[str, Any]) -> dict[str, Any]:
     """A dictionary as JSON gives it back, with the SHA-256 of its content."""
-    content = json.loads(json.dumps(content, default=int))  # integers of NumPy too
+    content = json.loads(json.dumps(content, default=operator.index))  # integers of NumPy too
     return {**content, DIGEST: _digest(content)}
 
 

@@ -19,6 +19,8 @@ import numpy as np
 from eqbook._attributes import is_library, parts_of, static, used_by
 
 FEW = 64  # numbers of an array that are listed one by one
+# From here on integers count by a number made of their digits: a store compares numbers up to rounding.
+LARGE = 10**5
 
 
 def numbers_in(value: Any) -> list[float]:
@@ -26,9 +28,10 @@ def numbers_in(value: Any) -> list[float]:
 
     Those in its closure, its defaults and its code, and in the objects and functions that it holds, so that learning
     rates, decays, weights, thresholds and the steps of a schedule are told apart; of an object that is called, the
-    attributes that its methods use. In a notebook, a script, or a module outside of packages, also those in what it
-    finds there by name. Text that is held counts, by a number made of it; text in the code does not, nor what is found
-    by name elsewhere, nor what an object keeps once it was asked for.
+    attributes that its methods use, and the code of these. In a notebook, a script, or a module outside of packages,
+    also those in what it finds there by name. Text that is held counts, by a number made of it; text in the code does
+    not, nor what is found by name elsewhere, nor what an object keeps once it was asked for. An integer of 100 000 or
+    more counts by a number made of its digits: two that agree up to rounding may be two seeds.
 
     Args:
         value: function, object, or a tuple, list or dictionary of these, numbers and text.
@@ -48,9 +51,10 @@ def without_addresses(value: Any) -> str:
 
 
 def _walk(value: Any, seen: dict[int, Any]) -> Iterator[float]:
-    if isinstance(value, int | float | np.integer | np.floating):
-        number = _float(value)
-        yield number if np.isfinite(number) else _number(str(value))
+    if isinstance(value, int | np.integer):
+        yield float(value) if abs(int(value)) < LARGE else _number(str(int(value)))
+    elif isinstance(value, float | np.floating):
+        yield float(value) if np.isfinite(value) else _number(str(value))
     elif isinstance(value, str | bytes):
         yield _number(value)
     elif isinstance(value, os.PathLike):
@@ -81,9 +85,10 @@ def _in_array(value: Any, seen: dict[int, Any]) -> Iterator[float]:
         return
     yield _number(f"{np.shape(value)}")
     known = jnp.issubdtype(flat.dtype, jnp.number) or flat.dtype == bool
-    for number in map(complex, flat[:FEW]) if known else ():
+    kind = int if jnp.issubdtype(flat.dtype, jnp.integer) else complex
+    for number in map(kind, flat[:FEW]) if known else ():
         for part in (number.real, number.imag) if np.iscomplexobj(flat) else (number.real,):
-            yield part if np.isfinite(part) else _number(str(part))
+            yield from _walk(part, seen)
     if flat.size > FEW or not known:  # the rest by a number that is made of all bits
         yield _number(flat.tobytes())
 
@@ -133,13 +138,6 @@ def _number(content: str | bytes) -> float:
     """A number that is made of all bits."""
     content = content.encode() if isinstance(content, str) else content
     return float(int.from_bytes(hashlib.sha256(content).digest()[:6]))
-
-
-def _float(number: Any) -> float:
-    try:
-        return float(number)
-    except OverflowError:
-        return float("inf")
 
 
 def _content(cell: Any) -> Any:

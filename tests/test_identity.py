@@ -63,6 +63,32 @@ def of_settings(weights):
     return names["loss"]
 
 
+class OfParent(Weighted):
+    """Uses what its parent uses."""
+
+    def __call__(self, outputs, y):
+        return super().__call__(outputs, y)
+
+
+class OfParentClass:
+    """Uses a constant of its class by what its parent does."""
+
+    def __call__(self, outputs, y):
+        return self.weights[y] * outputs
+
+
+class Child(OfParentClass):
+    def __call__(self, outputs, y):
+        return super().__call__(outputs, y)
+
+
+def with_helper(weights):
+    """A method that holds the weights in its code, used by another one."""
+    names = {}
+    exec(f"def weigh(self, y):\n    return {weights}[y]\ndef call(self, outputs, y):\n    return self.weigh(y)", names)
+    return type("With", (), {"weigh": names["weigh"], "__call__": names["call"]})()
+
+
 class OfClass:
     """A constant of a class, used by a method that a method uses."""
 
@@ -114,7 +140,12 @@ MADE = {
     "set": lambda weights: Weighted(frozenset(weights)),
     "variable of a notebook": in_a_notebook,
     "settings of a notebook": of_settings,
-    "constant of a class": lambda weights: type("Of", (OfClass,), {"weights": str(weights)})(),
+    "constant of a class": lambda weights: type("Of", (OfClass,), {"weights": weights})(),
+    "list of a class": lambda weights: type("Of", (OfClass,), {"weights": list(weights)})(),
+    "array of a class": lambda weights: type("Of", (OfClass,), {"weights": jnp.asarray(weights)})(),
+    "parent": OfParent,
+    "constant of a class, by the parent": lambda weights: type("Of", (Child,), {"weights": weights})(),
+    "code of another method": with_helper,
     "no field": Further,
     "own gradient": with_own_gradient,
     "infinite": lambda weights: Masked(np.where(np.array(weights) > 2, -np.inf, 0)),
@@ -130,6 +161,24 @@ def test_numbers_tell_functions_apart(make):
     one = numbers_in(make((1.0, 1.0, 2.0)))
     assert one == numbers_in(make((1.0, 1.0, 2.0)))
     assert one != numbers_in(make((1.0, 1.0, 50.0)))
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [int, np.int64, np.uint32, lambda n: np.array([1, n]), jax.random.key],
+    ids=["int", "int64", "uint32", "array", "key"],
+)
+def test_integers_that_agree_up_to_rounding_are_told_apart(kind):
+    """By more than a store allows for rounding."""
+    one, other = (numbers_in(Masked(kind(n))) for n in (20240101, 20240102))
+    assert not (len(one) == len(other) and np.allclose(one, other, rtol=1e-5, atol=0))
+    assert numbers_in(Masked(kind(20240101))) == one
+
+
+def test_an_integer_is_the_same_number_whatever_holds_it():
+    for number in (-3, 99_999, 10**5, -(10**7), 2**62 + 1):
+        assert numbers_in(number) == numbers_in(np.int64(number)) == numbers_in(np.array([number]))[1:]
+    assert numbers_in([99_999, -7]) == [99_999.0, -7.0] and len(numbers_in(10**400)) == 1
 
 
 def test_an_object_that_holds_itself_ends():

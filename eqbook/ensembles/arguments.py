@@ -22,7 +22,7 @@ from eqbook._checks import (
     native,
 )
 from eqbook.ensembles.augmentation import Augmentation
-from eqbook.ensembles.epoch import Recipe, abstract_member
+from eqbook.ensembles.epoch import Recipe, abstract_member, held_by
 
 
 def check_arrays(x: Any, y: Any) -> None:
@@ -57,11 +57,9 @@ def check_training(net: Any, optimizer: Any) -> None:
 
 
 def check_collections(net: Any, key: jax.Array, x: Array) -> None:
-    """Raise unless a Flax module holds parameters, and nothing else: gradient steps would change that, too."""
-    if not isinstance(net, nn.Module):
-        return
+    """Raise unless a network holds parameters; a Flax module, nothing else: gradient steps would change that, too."""
     variables = _usable(net, lambda: abstract_member(net, key, x[:1]))
-    if others := sorted(set(variables) - {"params"}):
+    if isinstance(net, nn.Module) and (others := sorted(set(variables) - {"params"})):
         raise ValueError(
             f"`net`: expected a network all of whose variables are parameters, got also {', '.join(others)}; give "
             "constants as attributes, and take a normalisation without running means, such as LayerNorm or GroupNorm."
@@ -81,12 +79,13 @@ def check_step(recipe: Recipe, key: jax.Array, x: Array, y: Array, size: int) ->
         check = _check_step
     except TypeError:  # an optimiser without a hash
         check = _check_step.__wrapped__
-    check(recipe, jax.ShapeDtypeStruct(key.shape, key.dtype), example, *batch)
+    held = held_by(recipe.net, recipe.loss, recipe.optimizer)
+    check(recipe, held, jax.ShapeDtypeStruct(key.shape, key.dtype), example, *batch)
 
 
 @lru_cache(maxsize=64)
-def _check_step(recipe: Recipe, key: Any, example: Any, *batch: Any) -> None:
-    """The check for abstract arrays; once for a recipe and shapes, since a large network takes long to trace."""
+def _check_step(recipe: Recipe, _held: tuple[float, ...], key: Any, example: Any, *batch: Any) -> None:
+    """The check for abstract arrays; once for a recipe, what it holds, and shapes: tracing a network takes long."""
     params = abstract_member(recipe.net, key, example)
     outputs = _usable(recipe.net, lambda: jax.eval_shape(recipe.net.apply, params, batch[0]))
     if not isinstance(outputs, jax.ShapeDtypeStruct):
@@ -147,31 +146,38 @@ def check_augment(augment: Any, n: int) -> int:
 
 def check_sizes(
     n: int, members: int, epochs: int, batch_size: int | None, watch_batch: int, checkpoint_every: int | None
-) -> None:
-    """Raise unless the numbers are integers in range; `n` is the number of examples in an epoch."""
-    check_int("members", members, 1)
-    check_int("epochs", epochs, 0)
-    check_int("watch_batch", watch_batch, 1)
-    if batch_size is not None and check_int("batch_size", batch_size, 1) > n:
+) -> tuple[int, int, int | None, int, int | None]:
+    """The numbers but `n`, as Python's integers; raise unless they are in range.
+
+    `n` is the number of examples in an epoch.
+    """
+    members, epochs = check_int("members", members, 1), check_int("epochs", epochs, 0)
+    watch_batch = check_int("watch_batch", watch_batch, 1)
+    if batch_size is not None and (batch_size := check_int("batch_size", batch_size, 1)) > n:
         raise ValueError(f"`batch_size`: expected at most {n} (the examples of an epoch), got {batch_size}.")
     if checkpoint_every is not None:
-        check_int("checkpoint_every", checkpoint_every, 1)
+        checkpoint_every = check_int("checkpoint_every", checkpoint_every, 1)
+    return members, epochs, batch_size, watch_batch, checkpoint_every
 
 
-def check_part(part: int | None, batch: int, loss: Any) -> None:
-    """Raise unless parts of that many examples make up a batch, and the loss is a sum or mean over examples."""
+def check_part(part: int | None, batch: int, loss: Any) -> int | None:
+    """The part as Python's integer; raise unless such parts make up a batch, and the loss adds up examples."""
     if part is None:
-        return
-    if batch % check_int("part", part, 1):
+        return None
+    if batch % (part := check_int("part", part, 1)):
         raise ValueError(f"`part`: expected a divisor of {batch}, the examples of a batch, got {part}.")
     if callable(loss):
         raise ValueError("`part`: expected `None` with a loss function of your own, which may mix the examples.")
+    return part
 
 
-def check_width(at_once: int | None, mesh: Mesh | None) -> None:
-    """Raise unless a chunk is a positive number of members, as many on each device of a mesh."""
-    if at_once is not None and check_int("at_once", at_once, 1) % (mesh.size if mesh is not None else 1):
+def check_width(at_once: int | None, mesh: Mesh | None) -> int | None:
+    """The width as Python's integer; raise unless it is a positive number of members, as many on each device."""
+    if at_once is None:
+        return None
+    if (at_once := check_int("at_once", at_once, 1)) % (mesh.size if mesh is not None else 1):
         raise ValueError(f"`at_once`: expected a multiple of the {mesh.size} devices of `mesh`, got {at_once}.")
+    return at_once
 
 
 def check_watch(x: Float[Array, "n ..."], watch: Mapping[str, Any] | None) -> dict[str, np.ndarray]:
@@ -221,21 +227,22 @@ def check_losses(bad_epochs: np.ndarray, first_member: int) -> None:
         )
 
 
-def check_outputs(name: str, outputs: np.ndarray, members: Sequence[int]) -> None:
+def check_outputs(name: str, outputs: np.ndarray, members: Sequence[int], epoch: int) -> None:
     """Raise if an output of a member is not finite, though its loss and its parameters are.
 
     Args:
         name: of the inputs.
         outputs: one set of outputs for each member.
         members: their numbers.
+        epoch: epochs that they were trained for.
 
     Raises:
-        FloatingPointError: naming the first member.
+        FloatingPointError: naming the first member and the epoch.
     """
     good = np.isfinite(outputs).reshape(len(outputs), -1).all(axis=1)
     if not good.all():
         raise FloatingPointError(
-            f"`{name}`: an output of member {members[int(np.argmin(good))]} is not finite: training is about to "
-            "diverge, or the inputs are too large for the dtype; lower the learning rate of `optimizer`, or scale the "
-            "inputs."
+            f"`{name}`: an output of member {members[int(np.argmin(good))]} is not finite at epoch {epoch}: training "
+            "is about to diverge, or the inputs are too large for the dtype; lower the learning rate of `optimizer`, "
+            "or scale the inputs."
         )

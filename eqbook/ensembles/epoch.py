@@ -11,6 +11,8 @@ import jax.numpy as jnp
 import optax
 from jaxtyping import Array, Float, Int
 
+from eqbook._attributes import made_with
+from eqbook._identity import numbers_in
 from eqbook.ensembles.augmentation import Augmentation
 
 Loss = Callable[[Array, Array], Array]
@@ -60,27 +62,41 @@ class Recipe:
     mean: bool = False
 
 
-def init_member(net: Any, key: jax.Array, example: Array) -> Any:
-    """Parameters of one member; a Flax module wants an example, a `Sequential` a shape. Not inside another jit.
+def held_by(net: Any, *functions: Any) -> tuple[float, ...]:
+    """The numbers that a network and functions hold now: a program that was made of the same objects may hold others.
 
-    XLA compiles random numbers slowly: a program for one member serves any number of them.
+    Not seen is what `numbers_in` does not see, such as a variable of a package that has changed.
     """
-    return _initializer(jax.default_backend())(net, key, example)
+    return tuple(numbers_in([made_with(net), *functions]))
+
+
+def initializer(net: Any) -> Callable:
+    """A function of a key and an example that draws a member's parameters; not inside another jit.
+
+    A Flax module wants an example, a `Sequential` a shape. XLA compiles random numbers slowly: a program for one member
+    serves any number of them.
+    """
+    return partial(_initializer(jax.default_backend()), net, held_by(net))
+
+
+def init_member(net: Any, key: jax.Array, example: Array) -> Any:
+    """Parameters of one member, see `initializer`."""
+    return initializer(net)(key, example)
 
 
 def abstract_member(net: Any, key: jax.Array, example: Array) -> Any:
     """Shapes and dtypes of the parameters of one member."""
-    return jax.eval_shape(partial(_init, net), key, example)
+    return jax.eval_shape(partial(_init, net, ()), key, example)
 
 
 @cache
 def _initializer(backend: str) -> Callable:
     """On a CPU few optimisations give the same bits, and take a quarter of the time to compile."""
     options = {"xla_backend_optimization_level": 1} if backend == "cpu" else {}
-    return jax.jit(_init, static_argnums=0, compiler_options=options)
+    return jax.jit(_init, static_argnums=(0, 1), compiler_options=options)
 
 
-def _init(net: Any, key: jax.Array, example: Array) -> Any:
+def _init(net: Any, _held: tuple[float, ...], key: jax.Array, example: Array) -> Any:
     return net.init(key, example if isinstance(net, nn.Module) else example.shape)
 
 
@@ -88,6 +104,19 @@ def member_keys(key: jax.Array, m: Int[Array, ""]) -> tuple[jax.Array, jax.Array
     """Keys of member `m`, for its initial parameters and for its training: they depend on no other member."""
     init, training = jax.random.split(jax.random.fold_in(key, m))
     return init, training
+
+
+def threefry_key(key: jax.Array) -> jax.Array:
+    """The key itself if it is one of threefry; else one that is made of its bits.
+
+    Other generators draw for all members side by side from the key of the first one.
+    """
+    if jax.random.key_impl(key) == "threefry2x32":
+        return key
+    made = jax.random.key(0, impl="threefry2x32")
+    for word in jax.random.key_data(key).ravel():
+        made = jax.random.fold_in(made, word)
+    return made
 
 
 def loss_and_gradient(recipe: Recipe, params: Any, inputs: Array, targets: Array) -> tuple[Array, Any]:
@@ -123,6 +152,7 @@ def train_epochs(recipe: Recipe, member: Member, key: jax.Array, x: Array, y: Ar
     if batch_size is None and augment is not None and not augment.random:
         x, y = augment.draw(None, jnp.arange(size), x, y)  # once, and not in each step
         augment = None
+    key = threefry_key(key)
     elements = jax.random.fold_in(key, jnp.uint32(ELEMENTS))
 
     def examples(rows, epoch, number):

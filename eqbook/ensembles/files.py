@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from eqbook._files import DIGEST, report, write_whole
+from eqbook._files import DIGEST, report, unpacked, write_whole
 
 _MOST_HEADER = 4096  # bytes in front of the numbers of an array; NumPy writes 128
 _STORED, _DEFLATED = 0, 8  # methods of zip archives
@@ -47,17 +47,21 @@ def load_tree(path: Path, like: Any, seal: str = "") -> Any | None:
 def _load(path: Path, like: Any, seal: str) -> Any | None:
     shapes, structure = jax.tree.flatten(like)
     try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as file:
-            if not _are_as_long(file.zip.infolist(), shapes):
-                return None
-            found = {name: file[name] for name in file.files}
+        content = path.read_bytes()
+        found = unpacked(lambda: _arrays(content, shapes))
     except Exception:  # noqa: BLE001 - a damaged archive raises errors of many kinds
         return None
-    digest = found.pop(DIGEST, None)
+    digest = None if found is None else found.pop(DIGEST, None)
     if digest is None or len(found) != len(shapes) or not np.array_equal(digest, _digest(found, path, seal)):
         return None
     leaves = [_as(found[f"leaf{i}"], shape) for i, shape in enumerate(shapes)]
     return None if any(leaf is None for leaf in leaves) else jax.tree.unflatten(structure, leaves)
+
+
+def _arrays(content: bytes, shapes: list[Any]) -> dict[str, np.ndarray] | None:
+    """The members of an archive; `None` if they are not as long as those of a tree."""
+    with np.load(io.BytesIO(content), allow_pickle=False) as file:
+        return {name: file[name] for name in file.files} if _are_as_long(file.zip.infolist(), shapes) else None
 
 
 def _are_as_long(members: list[Any], shapes: list[Any]) -> bool:

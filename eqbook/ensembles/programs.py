@@ -11,7 +11,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
 
-from eqbook.ensembles.epoch import Member, Recipe, abstract_member, init_member, member_keys, train_epochs
+from eqbook.ensembles.epoch import Member, Recipe, abstract_member, held_by, initializer, member_keys, train_epochs
 from eqbook.ensembles.width import chunk_width
 
 
@@ -46,7 +46,8 @@ class Programs:
         """A chunk before training, on the host."""
         keys = [member_keys(self._key, jnp.uint32(m))[0] for m in self.members(chunk)]
         # Stacked by NumPy: XLA would compile a program for a stack of hundreds of arrays.
-        drawn = [jax.tree.map(np.asarray, init_member(self.recipe.net, key, self._example)) for key in keys]
+        init = initializer(self.recipe.net)
+        drawn = [jax.tree.map(np.asarray, init(key, self._example)) for key in keys]
         params = jax.tree.map(lambda *leaves: np.stack(leaves), *drawn)
         state = jax.tree.map(partial(_own, members=self.members(chunk)), self._init_state(params))
         dtype = jnp.result_type(float)
@@ -128,12 +129,17 @@ class Programs:
 
     @cached_property
     def _init_state(self) -> Callable:
-        return _shared(_starting, self.recipe.optimizer).lower(self.shapes.params).compile()
+        return _shared(self._held(), _starting, self.recipe.optimizer).lower(self.shapes.params).compile()
 
     def _compile(self, function: Callable, mapped: int, arguments: tuple, donate: bool = False) -> Callable:
         """Compile `function` of one member for a chunk: the first `mapped` arguments have an axis of members."""
         mesh = None if self.mesh is None else self._mesh
-        return _shared(_of_members, function, mapped, len(arguments), mesh, donate).lower(*arguments).compile()
+        made = _shared(self._held(), _of_members, function, mapped, len(arguments), mesh, donate)
+        return made.lower(*arguments).compile()
+
+    def _held(self) -> tuple[float, ...]:
+        recipe = self.recipe
+        return held_by(recipe.net, recipe.loss, recipe.optimizer, recipe.augment)
 
     @cached_property
     def _mesh(self) -> Mesh:
@@ -186,16 +192,19 @@ def _of_members(function: Callable, mapped: int, count: int, mesh: Mesh | None, 
     return jax.jit(local, **options)
 
 
-def _shared(make: Callable, *arguments: Hashable) -> Callable:
-    """`make(*arguments)`, the same object for equal arguments: JAX compiles a function anew that it has not seen."""
+def _shared(held: tuple[float, ...], make: Callable, *arguments: Hashable) -> Callable:
+    """`make(*arguments)`, the same object for equal arguments: JAX compiles a function anew that it has not seen.
+
+    Functions are equal if they are one object: `held` tells what they hold now, in their globals and attributes.
+    """
     try:
-        return _kept(make, *arguments)
+        return _kept(held, make, *arguments)
     except TypeError:  # an optimiser that has no hash; what else is wrong fails again
         return make(*arguments)
 
 
 @lru_cache(maxsize=32)
-def _kept(make: Callable, *arguments: Hashable) -> Callable:
+def _kept(_held: tuple[float, ...], make: Callable, *arguments: Hashable) -> Callable:
     return make(*arguments)
 
 
@@ -219,7 +228,8 @@ def _own(leaf: Array, members: range) -> Array | np.ndarray:
 
 @jax.jit
 def _training_keys(key: jax.Array, members: Array) -> jax.Array:
-    return jax.vmap(lambda m: member_keys(key, m)[1])(members)
+    # One after the other: side by side some generators (unsafe_rbg) would make all keys of the first member's.
+    return jax.lax.map(lambda m: member_keys(key, m)[1], members)
 
 
 def over_members(function: Callable, mapped: int) -> Callable:

@@ -74,7 +74,7 @@ class EnsembleRun:
 
         Raises:
             ValueError: if an epoch or member is not there, or the inputs do not fit.
-            FloatingPointError: if an output is not finite.
+            FloatingPointError: if an output is not finite; names member and epoch.
         """
         wanted = self._wanted(members)
         place = {m: i for i, m in enumerate(wanted)}
@@ -127,5 +127,5 @@ class EnsembleRun:
             with jax.enable_x64(self._programs.x64):
                 outputs = self._programs.outputs(self._chunk_params(chunk, epoch), native(np.asarray(x)), batch)
             outputs = outputs[[m % width for m in here]]
-            check_outputs("x", outputs, here)
+            check_outputs("x", outputs, here, epoch)
             yield here, outputs

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from dataclasses import fields
+import operator
 from typing import Any
 
 import flax.linen as nn
@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from eqbook._attributes import made_with
 from eqbook._identity import numbers_in, without_addresses
 from eqbook.ensembles.augmentation import Augmentation
 from eqbook.ensembles.epoch import Recipe, init_member, member_keys
@@ -35,6 +36,7 @@ def describe_run(recipe: Recipe, key: jax.Array, x: jax.Array, y: jax.Array) -> 
     """
     params = init_member(recipe.net, member_keys(key, jnp.uint32(0))[0], x[:1])
     few = _few(recipe, params, x, y)
+    drawn_by = [] if jax.random.key_impl(key) == "threefry2x32" else ["shuffles by threefry"]  # once by the key itself
     gradient = jax.jit(jax.grad(lambda params: recipe.loss(recipe.net.apply(params, x[few]), y[few])))(params)
     sizes = [jnp.linalg.norm(jnp.ravel(leaf)) for leaf in jax.tree.leaves(gradient)]
     augment = recipe.augment
@@ -42,11 +44,11 @@ def describe_run(recipe: Recipe, key: jax.Array, x: jax.Array, y: jax.Array) -> 
     outputs = recipe.net.apply(params, x[few])
     return {
         "net": _hash(without_addresses(recipe.net) if isinstance(recipe.net, nn.Module) else describe(recipe.net)),
-        "net, its numbers": numbers_in(_attributes(recipe.net)),
+        "net, its numbers": numbers_in(made_with(recipe.net)),
         "net, its outputs": _numbers(outputs),
-        "key": _hash([str(jax.random.key_impl(key)), np.asarray(jax.random.key_data(key)).tolist()]),
-        "x": _hash_array(x),
-        "y": _hash_array(y),
+        "key": _hash([str(jax.random.key_impl(key)), np.asarray(jax.random.key_data(key)).tolist(), *drawn_by]),
+        "x": hash_array(x),
+        "y": hash_array(y),
         "loss": _numbers(recipe.loss(outputs, y[few])),
         "loss, its numbers": numbers_in(recipe.loss),
         "loss, its gradient": _numbers(jnp.stack(sizes)),
@@ -95,20 +97,9 @@ def _moves(augment: Augmentation, x: jax.Array, y: jax.Array) -> list[float]:
     return found
 
 
-def _attributes(net: Any) -> Any:
-    """What a Flax module is made with, and the modules in it; equal names of functions may stand for two functions."""
-    if isinstance(net, nn.Module):
-        names = sorted(field.name for field in fields(net) if field.name not in ("parent", "name"))
-        code = [part for kind in type(net).__mro__ for part in (vars(kind).get("setup"), vars(kind).get("__call__"))]
-        return [code, *(_attributes(getattr(net, name, None)) for name in names)]
-    if isinstance(net, tuple | list):
-        return [_attributes(part) for part in net]
-    return net
-
-
 def digest(value: Any) -> str:
-    """Hash of what JSON can say about a value."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True, default=repr).encode()).hexdigest()
+    """Hash of what JSON can say about a value; integers of NumPy are integers."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=operator.index).encode()).hexdigest()
 
 
 def differing(stored: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
@@ -177,6 +168,7 @@ def _hash(value: Any) -> str:
     return hashlib.sha256(repr(value).encode()).hexdigest()
 
 
-def _hash_array(array: Any) -> str:
+def hash_array(array: Any) -> str:
+    """Hash of an array's entries, shape and dtype."""
     array = np.ascontiguousarray(array)
     return hashlib.sha256(f"{array.dtype} {array.shape}".encode() + array.tobytes()).hexdigest()

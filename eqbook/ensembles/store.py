@@ -24,7 +24,7 @@ from eqbook.ensembles.epoch import Member
 from eqbook.ensembles.files import load_tree, save_tree
 from eqbook.ensembles.settings import differing, digest
 
-FORMAT = 5
+FORMAT = 6
 MANIFEST, METRICS = "ensemble.json", "metrics.jsonl"
 
 
@@ -61,6 +61,7 @@ class Store:
         self.folder, self.shapes, self._lock = Path(folder), shapes, Lock()
         self._metrics = self.folder / (f"metrics-{hosts.rank:04d}.jsonl" if hosts.rank else METRICS)
         self._in_use = None
+        self._losses: dict[int, dict[tuple[int, int], np.ndarray]] = {}  # by chunk, then by first and last epoch
         for turn in (hosts.rank == 0, hosts.rank > 0):  # the first process opens the folder for all
             with hosts.together():
                 if turn:
@@ -74,8 +75,10 @@ class Store:
     def _open(self, settings: dict[str, Any], alone: bool) -> None:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
+            # Listed first: whatever another process writes in the meantime, its manifest comes before the rest.
+            names = [path.name for path in self.folder.iterdir() if not path.name.startswith(".")]
             stored = read_manifest(self.folder)
-            if stored is None and any(not path.name.startswith(".") for path in self.folder.iterdir()):
+            if stored is None and names:
                 raise ValueError(f"`store`: expected an empty folder or a store, got {self.folder}; choose another.")
             if alone:
                 self._in_use = in_use(self.folder)
@@ -87,6 +90,8 @@ class Store:
                 stored = settings
             self._seal = _seal(self.folder)
             _end_last_line(self._metrics)
+            for one in read_metrics(self.folder):
+                self._losses.setdefault(one["chunk"], {})[one["since"], one["epoch"]] = one["loss"]
         except OSError as error:
             self.close()
             raise ValueError(f"`store`: {self.folder} cannot be used ({error}); choose another folder.") from error
@@ -115,22 +120,23 @@ class Store:
     def record(self, chunk: int, since: int, epoch: int, params: Any, losses: np.ndarray) -> None:
         """Keep the parameters of a chunk at an epoch, and its mean losses since the record before."""
         if epoch > since:
-            line = {"chunk": chunk, "since": since, "epoch": epoch, "loss": losses.astype(float).tolist()}
+            losses = losses.astype(float)
+            line = {"chunk": chunk, "since": since, "epoch": epoch, "loss": losses.tolist()}
             text = json.dumps(sealed(line | {"store": self._seal})) + "\n"
             try:
                 with self._lock, open(self._metrics, "a", encoding="utf8") as file:
                     file.write(text)
                     file.flush()
                     os.fsync(file.fileno())
+                    self._losses.setdefault(chunk, {})[since, epoch] = losses
             except OSError as error:
                 raise not_written(self._metrics, error) from error
         self._save(self._recorded(chunk, epoch), params)
 
     def mean_losses(self, chunk: int, stops: Sequence[int]) -> list[np.ndarray] | None:
         """Mean losses `[width]` of a chunk between one stop and the next; `None` if some were not recorded."""
-        lines = {
-            (one["since"], one["epoch"]): one["loss"] for one in read_metrics(self.folder) if one["chunk"] == chunk
-        }
+        with self._lock:
+            lines = dict(self._losses.get(chunk, {}))
         found, since = [], 0
         for stop in stops:
             nothing = np.full(self.shapes.total.shape, np.nan)

@@ -23,7 +23,7 @@ from eqbook.ensembles.losses import cross_entropy, squared_error
 from eqbook.ensembles.programs import Programs, choose_width
 from eqbook.ensembles.progress import Progress
 from eqbook.ensembles.run import EnsembleRun
-from eqbook.ensembles.settings import describe_run, digest
+from eqbook.ensembles.settings import describe_run, digest, hash_array
 from eqbook.ensembles.store import Store, folder_for, stored_width
 from eqbook.ensembles.training import Training, train_chunks
 from eqbook.grams import workers
@@ -69,7 +69,10 @@ def train_ensemble(
 
     Args:
         net: a `Sequential`, or a Flax module.
-        key: random key of the whole ensemble.
+        key: random key of the whole ensemble. Shuffles and random elements are drawn by threefry: where a key is one of
+            another generator, such as rbg, by a threefry key that is made of its bits, since those draw for all
+            members of a chunk from the key of the first. So does the noise of an optimiser that was given such a key:
+            it is another one with another `at_once`, or on other devices.
         x: training inputs, `[n, ...]`.
         y: training targets, `[n, k]` for `squared_error`, integer classes `[n]` for `cross_entropy`.
         members: number of networks.
@@ -79,8 +82,8 @@ def train_ensemble(
         loss: `"squared_error"` (half the sum over the batch, as in the theory), `"cross_entropy"` (mean over the
             batch), or a function of outputs and targets.
         batch_size: examples in a step; `None` is the full batch. Epoch e, counted from 0, takes the examples in the
-            order `permutation(fold_in(shuffle, e), size)`, with the member's second key `shuffle`, and leaves out the
-            rest that does not fill a batch.
+            order `permutation(fold_in(shuffle, e), size)`, with the member's second key `shuffle` (see `key`), and
+            leaves out the rest that does not fill a batch.
         augment: `full_orbits(...)` or `random_elements(...)`, applied when a batch is drawn; `None` for none.
         part: examples of a batch whose gradients are computed at a time, and added up; divides the batch. `None` is
             the whole batch. A part whose activations fit the cache is quicker on a CPU. For the two losses by name.
@@ -89,7 +92,8 @@ def train_ensemble(
         store: folder that keeps the members at each record, a checkpoint to go on from, and the losses; if not given,
             one in the directory that the environment variable `EQBOOK_STORE_DIR` names, and none if it names none.
         checkpoint_every: epochs between checkpoints in the store; `None` makes one at each record. What is lost when a
-            process is killed is the time since.
+            process is killed is the time since. Members that begin anew, as for records that were not kept, make none
+            before they have come as far as the one that is there.
         progress: show a progress bar on a terminal.
         at_once: members in a chunk; `None` finds a number that keeps the device busy and fits the memory that is free,
             which may be another in the next call. Another width is another program, so give the number where bits
@@ -117,11 +121,12 @@ def train_ensemble(
         arguments.check_training(net, optimizer)
         arguments.check_data(x, y)
         size = arguments.check_augment(augment, len(x))
-        arguments.check_sizes(size, members, epochs, batch_size, watch_batch, checkpoint_every)
-        arguments.check_width(at_once, devices)
+        sizes = arguments.check_sizes(size, members, epochs, batch_size, watch_batch, checkpoint_every)
+        members, epochs, batch_size, watch_batch, checkpoint_every = sizes
+        at_once = arguments.check_width(at_once, devices)
         watch, record = arguments.check_watch(x, watch), arguments.check_record(record, epochs)
         step = size if batch_size is None else batch_size
-        arguments.check_part(part, step, loss)
+        part = arguments.check_part(part, step, loss)
         arguments.check_collections(net, key, x)
         recipe = Recipe(net, _loss(loss), optimizer, batch_size, augment, part, mean=loss == "cross_entropy")
         arguments.check_step(recipe, key, x, y, step)
@@ -135,16 +140,17 @@ def train_ensemble(
             store = folder_for(directory, about | ({"at_once": at_once} if at_once else {}))
         width = at_once or stored_width(store) or choose_width(recipe, key, x, y, devices, threads)
     width = hosts.smallest(width)  # they may have different memory
-    arguments.check_width(width, devices)  # that of a store may not suit the mesh
-    programs = Programs(recipe, key, x, y, width, devices)
-    if loss == "cross_entropy" and jnp.issubdtype(y.dtype, jnp.integer):
-        arguments.check_classes(y, programs.output_shape[-1])
     stops = record if record[-1] == epochs else (*record, epochs)
+    with hosts.together():
+        arguments.check_width(width, devices)  # that of a store may not suit the mesh
+        programs = Programs(recipe, key, x, y, width, devices)
+        if recipe.loss is cross_entropy and jnp.issubdtype(y.dtype, jnp.integer):
+            arguments.check_classes(y, programs.output_shape[-1])
+        losses = np.full((len(record), members), np.nan)
+        outputs = {name: programs.room(len(record), members, inputs) for name, inputs in watch.items()}
+    last: dict[int, Any] = {}
     chunks = range(-(-members // width))
     mine = hosts.share(chunks)
-    losses = np.full((len(record), members), np.nan)
-    outputs = {name: programs.room(len(record), members, inputs) for name, inputs in watch.items()}
-    last: dict[int, Any] = {}
 
     def look(chunk: int, number: int, params: Any, loss: np.ndarray) -> None:
         shown = slice(chunk * width, min(members, (chunk + 1) * width))
@@ -153,7 +159,8 @@ def train_ensemble(
             losses[number, shown] = loss[:count]
             for name, inputs in watch.items():
                 outputs[name][number, shown] = programs.outputs(params, inputs, watch_batch)[:count]
-                arguments.check_outputs(f"watch[{name!r}]", outputs[name][number, shown], range(members)[shown])
+                found = outputs[name][number, shown]
+                arguments.check_outputs(f"watch[{name!r}]", found, range(members)[shown], record[number])
         if kept is None and number == len(stops) - 1:
             last[chunk] = jax.tree.map(np.array, params)
 
@@ -161,7 +168,8 @@ def train_ensemble(
     kept: Store | None = None
     if about:
         about["at_once"] = width
-        same = [about, members, epochs, list(record), sorted(watch), store is None]
+        watched = {name: hash_array(inputs) for name, inputs in watch.items()}
+        same = [about, members, epochs, list(record), watched, store is None]
         hosts.check_same("arguments of `train_ensemble`", digest(same))
         with hosts.together():
             kept = None if store is None else Store(store, about, programs.shapes, hosts)

@@ -42,14 +42,19 @@ class Training:
 
     def chunk(self, c: int) -> None:
         """Train a chunk to the last stop, from where the store has it."""
-        here, losses = self.resumed(c)
+        here, losses, kept = self.resumed(c)
+        self.progress.add(c, min(here.epoch, self.stops[-1]), None)
         for number, stop in enumerate(self.stops):
             if stop <= here.epoch and number < len(losses):
-                self.progress.add(c, stop - (self.stops[number - 1] if number else 0), None)
                 params = here.member.params if self.store is None else self.store.params(c, stop)
+                if params is None:  # it was there when the chunk was resumed
+                    raise ValueError(
+                        f"`store`: expected the file of chunk {c} at epoch {stop} that was there just now, got none or "
+                        "a damaged one; call again: what is missing is computed again."
+                    )
                 self.look(c, number, params, losses[number])
                 continue
-            here = self.until(c, here, stop)
+            here = self.until(c, here, stop, kept)
             if self.stopped.is_set():
                 return
             mean = _mean_loss(here)
@@ -61,27 +66,30 @@ class Training:
             zero = np.zeros_like(here.member.total)
             member = here.member._replace(total=zero, lost=zero)
             here = Checkpoint(member, stop, stop)
-            if self.store is not None:
+            if self.store is not None and stop >= kept:
                 self.store.keep(c, here)
             self.look(c, number, member.params, mean)
 
-    def resumed(self, c: int) -> tuple[Checkpoint, list[np.ndarray]]:
-        """Where a chunk goes on, and its losses at the stops that lie behind it.
+    def resumed(self, c: int) -> tuple[Checkpoint, list[np.ndarray], int]:
+        """Where a chunk goes on, its losses at the stops that lie behind it, and the epoch of its checkpoint, or 0.
 
         If one of these was not recorded, or its file is damaged, the chunk begins anew: it ends at the same numbers.
+        The checkpoint stays until the chunk has come as far again: another call may go on from it.
         """
         here = self.store.checkpoint(c) if self.store is not None else None
         if here is not None:
             behind = [stop for stop in self.stops if stop <= here.epoch]
-            losses = self.store.mean_losses(c, [*behind, max([here.since, *behind])])
+            # The loss at the next stop, if there is one, is put together from here on and from what leads here.
+            more = [here.since] if len(behind) < len(self.stops) else []
+            losses = self.store.mean_losses(c, [*behind, *more])
             there = all(self.store.params(c, stop) is not None for stop in behind)
             if losses is not None and there:
                 self.check(c, here.member)
-                return here, losses[:-1]
-        return Checkpoint(self.programs.start(c), 0, 0), []
+                return here, losses[: len(behind)], here.epoch
+        return Checkpoint(self.programs.start(c), 0, 0), [], 0 if here is None else here.epoch
 
-    def until(self, c: int, here: Checkpoint, stop: int) -> Checkpoint:
-        """Train up to a stop; on the way make the checkpoints that are due, and move the bar."""
+    def until(self, c: int, here: Checkpoint, stop: int, kept: int) -> Checkpoint:
+        """Train up to a stop, and move the bar; on the way make the checkpoints that are due, from epoch `kept` on."""
         while here.epoch < stop and not self.stopped.is_set():
             due = stop if self.every is None else min(stop, (here.epoch // self.every + 1) * self.every)
             epoch = min(due, here.epoch + self.progress.slice())
@@ -89,7 +97,7 @@ class Training:
             self.check(c, member)
             self.progress.add(c, epoch - here.epoch, member.total, epoch - here.since)
             here = Checkpoint(member, epoch, here.since)
-            if self.store is not None and epoch == due < stop:
+            if self.store is not None and kept <= epoch == due < stop:
                 self.store.keep(c, here)
         return here
 

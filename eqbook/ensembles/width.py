@@ -15,7 +15,9 @@ MOST = 256
 
 
 def chunk_width(step: Callable, *arguments: Any, devices: int = 1, at_once: int = 1) -> int:
-    """Members in a chunk: enough to keep a device busy, if they fit into half of its free memory; a power of two.
+    """Members in a chunk: enough to keep a device busy, if they fit into half of its free memory.
+
+    For each device it is a power of two.
 
     It depends on the network, the data and the device, never on the number of members, which could then not change
     without changing the sums of each member in their last digits.

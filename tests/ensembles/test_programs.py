@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -19,22 +20,27 @@ X = np.sin(np.arange(24.0, dtype=np.float32)).reshape(8, 3)
 Y = np.cos(np.arange(16.0, dtype=np.float32)).reshape(8, 2)
 
 
-def train(loss, optimizer=SLOW, x=X, y=Y):
+def train(loss, optimizer=SLOW, x=X, y=Y, **more):
     run = eq.train_ensemble(
-        NET, jax.random.key(0), x, y, members=2, epochs=2, optimizer=optimizer, loss=loss, at_once=1
+        NET, jax.random.key(0), x, y, members=2, epochs=2, optimizer=optimizer, loss=loss, at_once=1, **more
     )
     return run.losses[1:], run.predict(x)
 
 
 def counted():
-    """A loss, and the list of the shapes for which it was traced."""
-    shapes = []
+    """A loss, and the list of the shapes for which it was traced.
+
+    The list belongs to a class: one that the loss held itself would be new content of the loss after each entry.
+    """
+
+    class Seen:
+        shapes = []
 
     def loss(outputs, targets):
-        shapes.append(outputs.shape)
+        Seen.shapes.append(outputs.shape)
         return jnp.mean((outputs - targets) ** 2)
 
-    return loss, shapes
+    return loss, Seen.shapes
 
 
 def test_other_data_of_the_same_shape_are_not_compiled_for():
@@ -61,6 +67,110 @@ def test_another_optimiser_shape_or_precision_is_compiled_for():
     with jax.enable_x64(True):
         losses, outputs = train(loss, x=X.astype(np.float64), y=Y.astype(np.float64))
     assert losses.dtype == outputs.dtype == np.float64 and len(shapes) > before
+
+
+SCALE = 0.0
+
+
+@pytest.fixture
+def as_a_script(monkeypatch):
+    """The variables of this module count as those of a script do; pytest imports it as one of a package."""
+    monkeypatch.setitem(globals(), "__package__", None)
+
+
+def scaled(outputs, targets):
+    """A loss that finds a number by name."""
+    return jnp.mean((outputs - targets) ** 2) + SCALE * jnp.mean(outputs**2)
+
+
+class Scaled:
+    """A number, and what is made of it."""
+
+    def __init__(self, scale=0.0):
+        self.scale, self.group = scale, eq.cyclic(2)
+
+    def loss(self, outputs, targets):
+        return jnp.mean((outputs - targets) ** 2) + self.scale * jnp.mean(outputs**2)
+
+    def rate(self, count):
+        return 0.01 * (1 + self.scale)
+
+
+class Signed(eq.groups.Action):
+    """An action that can be told to do something else."""
+
+    def __init__(self):
+        self.group, self.scale = eq.cyclic(2), 0.0
+
+    def __call__(self, g, x):
+        return x + self.scale * g
+
+
+def test_a_variable_of_a_loss_that_has_changed_counts(as_a_script, monkeypatch, tmp_path):
+    """Also in a store, whose settings are those of the moment."""
+    for scale in (0.0, 1.0, 10.0):
+        monkeypatch.setitem(globals(), "SCALE", scale)
+        expected = train(Scaled(scale).loss)
+        for folder in (None, tmp_path / str(scale)):
+            for one, other in zip(train(scaled, store=folder), expected):
+                np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("part", ["loss", "optimizer", "augment"])
+def test_an_attribute_that_has_changed_counts(part):
+    """Of the object whose method is the loss or the schedule, or of an action."""
+
+    def arguments():
+        held = Signed() if part == "augment" else Scaled()
+        made = {
+            "loss": lambda: held.loss,
+            "optimizer": lambda: optax.sgd(held.rate),
+            "augment": lambda: eq.ensembles.full_orbits(held),
+        }
+        return held, {"loss": "squared_error"} | {part: made[part]()}
+
+    held, same = arguments()
+    found = []
+    for scale in (0.0, 1.0, 10.0):
+        held.scale = scale
+        fresh, other = arguments()
+        fresh.scale = scale
+        found.append(train(**same))
+        for one, expected in zip(found[-1], train(**other)):
+            np.testing.assert_array_equal(one, expected)
+    assert len(np.unique([losses[-1, 0] for losses, _ in found])) == 3
+
+
+class Started(nn.Module):
+    """A module that starts from a number that it finds by name."""
+
+    @nn.compact
+    def __call__(self, x):
+        return nn.Dense(2, kernel_init=nn.initializers.constant(SCALE))(x)
+
+
+def test_a_variable_of_a_module_that_has_changed_counts(as_a_script, monkeypatch):
+    for scale in (0.5, 2.0):
+        monkeypatch.setitem(globals(), "SCALE", scale)
+        run = eq.train_ensemble(
+            Started(), jax.random.key(0), X, Y, members=2, epochs=0, optimizer=SLOW, watch={"x": X}, at_once=1
+        )
+        assert np.unique(run.params["params"]["Dense_0"]["kernel"]).tolist() == [scale]
+
+
+SHAPE = ()
+
+
+def of_shape(outputs, targets):
+    """A number, or more of them."""
+    return jnp.mean((outputs - targets) ** 2) + jnp.zeros(SHAPE)
+
+
+def test_a_loss_that_has_changed_is_checked_again(as_a_script, monkeypatch):
+    train(of_shape)
+    monkeypatch.setitem(globals(), "SHAPE", (3,))
+    with pytest.raises(ValueError, match="`loss`: expected one real number"):
+        train(of_shape)
 
 
 @dataclass  # compared by value, hence without a hash

@@ -19,10 +19,13 @@ import pytest
 from numbers_drawn import normal
 
 import eqbook as eq
-from eqbook._files import in_use
+from eqbook._files import in_use, sealed
 from eqbook.ensembles import store as store_module
 from eqbook.ensembles.files import load_tree, save_tree
 from eqbook.ensembles.programs import Programs
+from eqbook.ensembles.progress import Progress
+from eqbook.ensembles.store import read_metrics
+from eqbook.ensembles.training import Training
 from eqbook.testing import relative_error, tolerance
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -114,9 +117,112 @@ def test_what_was_extended_once_can_be_extended_again(tmp_path, monkeypatch):
     assert set(started) == {6}
 
 
-def test_integers_of_numpy(tmp_path):
+def test_other_records_leave_a_checkpoint_that_is_further(tmp_path, undisturbed, monkeypatch):
+    """Epoch 2 was not recorded: the members begin anew; the first run can still go on from its end."""
+    first = train(tmp_path, record=[0, 6])
+    before = {path.name: path.read_bytes() for path in tmp_path.glob("state-*")}
+    other = train(tmp_path, epochs=2, record=[0, 2], checkpoint_every=1)
+    np.testing.assert_array_equal(other.outputs["x"], undisturbed.outputs["x"][[0, 2]])
+    assert {path.name: path.read_bytes() for path in tmp_path.glob("state-*")} == before
+    monkeypatch.setattr(Programs, "advance", None)
+    assert_same_bits(train(tmp_path, record=[0, 6]), first)
+
+
+def test_integers_of_numpy(tmp_path, monkeypatch):
     run = train(tmp_path, epochs=np.int64(2), record=[0], at_once=np.int64(2), batch_size=np.int64(5))
     assert run.kept == (0, 2)
+    (tmp_path / "many").mkdir()
+    monkeypatch.setenv("EQBOOK_STORE_DIR", str(tmp_path / "many"))
+    train(epochs=2)
+    train(epochs=np.int64(2), members=np.int32(5), at_once=np.int64(2), batch_size=np.int64(5))
+    assert len(list((tmp_path / "many").glob("ensemble-*"))) == 1
+    with pytest.raises(TypeError):
+        sealed({"rate": np.float32(0.5)})  # no integer; it would be 0
+
+
+def test_the_lines_of_losses_are_read_once(tmp_path, finished, monkeypatch):
+    """However many chunks there are."""
+    shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
+    calls = []
+    monkeypatch.setattr(store_module, "read_metrics", lambda folder: calls.append(folder) or read_metrics(folder))
+    train(tmp_path, at_once=2, members=7)
+    assert len(calls) == 1
+
+
+def test_a_bar_of_a_resumed_run_reaches_its_end(tmp_path, monkeypatch):
+    """Three of six epochs since the last record were done before, as by a run that was killed."""
+    added, add = {}, Progress.add
+
+    def counted(self, chunk, epochs, *more):
+        added[chunk] = added.get(chunk, 0) + epochs
+        add(self, chunk, epochs, *more)
+
+    monkeypatch.setattr(Progress, "add", counted)
+    advance = Programs.advance
+
+    def killed(self, chunk, member, since, epoch):
+        if since == 3:
+            raise KeyboardInterrupt
+        return advance(self, chunk, member, since, epoch)
+
+    monkeypatch.setattr(Programs, "advance", killed)
+    with pytest.raises(KeyboardInterrupt):
+        train(tmp_path, record=[0, 6], checkpoint_every=1)
+    monkeypatch.setattr(Programs, "advance", advance)
+    added.clear()
+    train(tmp_path, record=[0, 6], checkpoint_every=1)
+    assert added == {0: 6, 1: 6, 2: 6}
+
+
+def test_another_process_that_begins_at_the_same_moment_is_named(tmp_path, monkeypatch):
+    """It writes its manifest after this one has looked for one."""
+    found, read = [], store_module.read_manifest
+
+    def late(folder):
+        if not found and folder == tmp_path / "new":
+            found.append(None)
+            shutil.copytree(other, folder, dirs_exist_ok=True)
+            found.append(in_use(folder))
+            return None
+        return read(folder)
+
+    other = tmp_path / "other"
+    train(other, epochs=1)
+    (other / ".lock").unlink()
+    monkeypatch.setattr(store_module, "read_manifest", late)
+    with pytest.raises(ValueError, match="`store`: expected a folder that no other process writes to"):
+        train(tmp_path / "new", epochs=1)
+    found[1].close()
+
+
+def test_arrays_are_read_while_other_threads_read(tmp_path, monkeypatch):
+    """Some versions of CPython fail at the header of an array, once in a while; the file is not to blame."""
+    tree = {"a": np.arange(6.0)}
+    save_tree(tmp_path / "tree.npz", tree)
+    failures, read = [SystemError("AST constructor recursion depth mismatch (before=30, after=28)")] * 2, np.load
+
+    def failing(*arguments, **options):
+        if failures:
+            raise failures.pop()
+        return read(*arguments, **options)
+
+    monkeypatch.setattr(np, "load", failing)
+    np.testing.assert_array_equal(load_tree(tmp_path / "tree.npz", tree)["a"], tree["a"])
+    assert not failures
+
+
+def test_a_file_that_is_damaged_meanwhile_is_named(tmp_path, finished, monkeypatch):
+    shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
+    resumed = Training.resumed
+
+    def damaging(self, chunk):
+        found = resumed(self, chunk)
+        (tmp_path / f"params-{chunk:05d}-0000003.npz").unlink()
+        return found
+
+    monkeypatch.setattr(Training, "resumed", damaging)
+    with pytest.raises(ValueError, match=r"`store`: expected the file of chunk \d at epoch 3"):
+        train(tmp_path)
 
 
 def test_modules_are_known_by_more_than_their_place_in_memory(tmp_path):
@@ -219,8 +325,6 @@ def test_every_checkpoint_is_one_to_go_on_from(tmp_path, undisturbed, monkeypatc
 @pytest.mark.parametrize("pattern", ["state-*.npz", "params-*-0000003.npz", "metrics.jsonl"])
 @pytest.mark.parametrize("damage", ["cut", "flipped", "gone"])
 def test_what_is_damaged_is_computed_again(tmp_path, finished, undisturbed, pattern, damage):
-    if (pattern, damage) == ("metrics.jsonl", "flipped"):
-        return  # text carries no checksum: a wrong digit cannot be seen
     shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
     for path in tmp_path.glob(pattern):
         content = bytearray(path.read_bytes())

@@ -1,5 +1,7 @@
 """Training many members: what a member is, the loops by hand, bad input."""
 
+from contextlib import contextmanager
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -9,6 +11,7 @@ import pytest
 from numbers_drawn import normal
 
 import eqbook as eq
+from eqbook._hosts import Hosts
 from eqbook.testing import relative_error, tolerance
 
 NET = eq.Sequential(eq.Dense(16, b_std=0.3), eq.Relu(), eq.Dense(2))
@@ -132,6 +135,31 @@ def test_epochs_are_shuffled_anew_and_members_differently():
     assert len(set(orders)) == 4
 
 
+@pytest.mark.parametrize("impl", ["rbg", "unsafe_rbg"])
+@pytest.mark.parametrize("random", [False, True], ids=["shuffles", "elements"])
+def test_members_shuffle_alike_with_keys_of_any_generator(impl, random):
+    """Under `vmap` these generators draw for all members from one key."""
+    elements = eq.ensembles.random_elements(eq.groups.RegularAction(eq.cyclic(3))) if random else None
+    arguments = dict(key=jax.random.key(0, impl=impl), batch_size=5, augment=elements, watch={"x": X})
+    alone, together = (train(at_once=at_once, **arguments) for at_once in (1, 2))
+    assert relative_error(together.outputs["x"], alone.outputs["x"]) < 4 * tolerance(jnp.float32, 16)
+    assert not np.array_equal(*(train(at_once=1, **arguments | {"batch_size": size}).losses for size in (4, 5)))
+
+
+def test_a_shuffle_by_another_generator_is_that_of_a_key_made_of_its_bits():
+    run = train(key=jax.random.key(0, impl="rbg"), batch_size=5, epochs=1, members=2, at_once=2, watch={"x": X})
+    for m in range(2):
+        params = member(train(key=jax.random.key(0, impl="rbg"), epochs=0).params, m)
+        _, shuffle = jax.random.split(jax.random.fold_in(jax.random.key(0, impl="rbg"), m))
+        made = jax.random.key(0)
+        for word in jax.random.key_data(shuffle):
+            made = jax.random.fold_in(made, word)
+        for rows in jax.random.permutation(jax.random.fold_in(made, 0), 12)[:10].reshape(2, 5):
+            gradient = jax.grad(lambda p: 0.5 * jnp.sum((NET.apply(p, X[rows]) - Y[rows]) ** 2))(params)  # noqa: B023
+            params = jax.tree.map(lambda p, g: p - 0.05 * g, params, gradient)
+        assert relative_error(run.outputs["x"][-1, m], NET.apply(params, X)) < 4 * tolerance(jnp.float32, 16)
+
+
 def test_recording_seldom_changes_nothing():
     often, seldom = train(epochs=4, watch={"x": X}), train(epochs=4, watch={"x": X}, record=[0, 3])
     assert seldom.epochs.tolist() == [0, 3]
@@ -186,6 +214,61 @@ def test_divergence_of_one_member_only():
         train(loss=loss)
 
 
+def test_an_output_that_is_not_finite_names_member_and_epoch():
+    """Numbers near the largest one: their products are none, whatever the parameters are."""
+    large = jnp.full((2, 3), 3e38)
+    for record in ([0], [2]):
+        match = rf"`watch\['large'\]`: an output of member 0 is not finite at epoch {record[0]}:"
+        with pytest.raises(FloatingPointError, match=match):
+            train(watch={"large": large}, record=record)
+    with pytest.raises(FloatingPointError, match="`x`: an output of member 1 is not finite at epoch 2:"):
+        train().predict(large, members=[1])
+
+
+class Watched(Hosts):
+    """A process that keeps what it tells the others: errors, and digests of arguments."""
+
+    def __init__(self):
+        super().__init__()
+        object.__setattr__(self, "errors", [])
+        object.__setattr__(self, "digests", [])
+
+    @contextmanager
+    def together(self):
+        try:
+            yield
+        except Exception as error:
+            self.errors.append(error)
+            raise
+
+    def check_same(self, name, digest):
+        self.digests.append(digest)
+
+
+@pytest.fixture
+def hosts(monkeypatch):
+    found = Watched()
+    monkeypatch.setattr("eqbook.ensembles.train.hosts_of", lambda mesh: found)
+    return found
+
+
+def test_other_processes_are_told_of_classes_and_widths_that_do_not_fit(hosts, monkeypatch):
+    with pytest.raises(ValueError, match="`y`: expected classes") as error:
+        train(y=LABELS - 1, loss="cross_entropy")
+    assert hosts.errors == [error.value]
+    monkeypatch.setattr("eqbook.ensembles.train.choose_width", lambda *_: 0)
+    with pytest.raises(ValueError, match="`at_once`: expected") as error:
+        train(at_once=None)
+    assert hosts.errors[1:] == [error.value]
+
+
+def test_processes_that_watch_other_inputs_are_told_apart(hosts, tmp_path):
+    for name, inputs in enumerate((X, X, X + 1)):
+        train(watch={"x": inputs}, store=tmp_path / str(name))
+    one, same, other = hosts.digests
+    assert one == same != other
+
+
 def test_silent_off_a_terminal(capfd):
     train(progress=True)
     captured = capfd.readouterr()
@@ -205,9 +288,11 @@ def test_silent_off_a_terminal(capfd):
         ({"y": Y, "loss": "cross_entropy"}, "y"),
         ({"y": LABELS - 1, "loss": "cross_entropy"}, "y"),
         ({"y": LABELS + 1, "loss": "cross_entropy"}, "y"),
+        ({"y": LABELS - 1, "loss": eq.ensembles.cross_entropy}, "y"),
         ({"y": np.asarray(LABELS, np.int64) + 2**32, "loss": "cross_entropy"}, "y"),
         ({"net": nn.BatchNorm(use_running_average=True)}, "net"),
         ({"net": nn.Sequential([nn.relu])}, "net"),
+        ({"net": eq.Sequential(eq.Relu())}, "net"),
         ({"net": eq.Dense(2)}, "net"),
         ({"net": None}, "net"),
         *(({"net": Needy(wants)}, "net") for wants in ("a switch", "an integer", "keys", "a pair")),
