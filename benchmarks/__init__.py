@@ -1,5 +1,5 @@
-"""Benchmarks: each checks the answer first, then times `eqbook` and its peer side by side, and keeps the record.
+"""Benchmarks: a comparison checks that both sides give one answer, then times them in turn, and keeps the record.
 
-`python -m benchmarks.kernels` runs the cases, `python -m benchmarks.scaling` measures how the cost grows. Records are
-JSON files in `benchmarks/results`; the page "Performance" of the book reads them, and nothing else.
+`python -m benchmarks.kernels` runs the cases, `python -m benchmarks.scaling` measures how the cost of `eqbook` grows.
+Records are JSON files in `benchmarks/results`; the page "Performance" of the book reads them, and nothing else.
 """

@@ -18,7 +18,7 @@ from typing import Any
 from benchmarks.machine import circumstances
 from benchmarks.report import RESULTS, Table
 from eqbook._files import write_whole
-from eqbook.results.circumstances import commit_of
+from eqbook.results.circumstances import commit_of, short_commit
 
 NAME = "builds"
 NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?")
@@ -138,7 +138,7 @@ def table(kept: dict[str, Any]) -> Table:
     """One row for each file that is not equal byte for byte."""
     rows = [(Path(name).stem, str(len(lines)), "; ".join(lines)) for name, lines in kept["numbers"].items()]
     about = kept["circumstances"]
-    caption = f"{about['date'][:10]}, {about['processor']}, commit {about['commit'][:12]}."
+    caption = f"{about['date'][:10]}, {about['processor']}, commit {short_commit(about['commit'])}."
     return Table(("page", "lines", "the lines, each number as #"), rows, caption)
 
 

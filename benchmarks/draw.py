@@ -284,8 +284,7 @@ def rand_case(c: Chooser, families: Sequence[str] = FAMILIES) -> Case:
     if s.strange():
         s.layers.insert(s.pick(range(len(s.layers) + 1)), any_layer(s))
     sizes = c.pick(((3, None), (4, None), (6, None), (2, 3), (1, 1), (1, None), (7, None)))
-    half = "float32" if domain in ("plane", "rotations") else "float16"  # by the literal recursion, slow for these
-    dtype = c.pick((*["float64"] * 5, *["float32"] * 4, "int32", "uint8", half))
+    dtype = c.pick((*["float64"] * 5, *["float32"] * 4, "int32", "uint8", "float16"))
     kinds = c.pick((("nngp", "ntk"), ("nngp", "ntk"), ("ntk",), ("nngp",), ("ntk", "nngp")))
     spoilt = s.pick(SPOILT) if s.strange() else ""
     return Case(tuple(s.layers), shape, dtype, sizes, kinds, c.pick((*[None] * 9, 3)), spoilt)

@@ -6,7 +6,6 @@ start from the same parameters and see the same batches, and must arrive at the 
 """
 
 import argparse
-import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -20,17 +19,14 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from benchmarks.kernels import RESULTS, write
+import eqbook as eq
+from benchmarks.kernels import write
 from benchmarks.machine import circumstances
-from benchmarks.measure import alternate, timed
-from benchmarks.report import Table, seconds
+from benchmarks.measure import RESULTS, alternate, timed
+from benchmarks.report import Table, load_one, seconds
 from benchmarks.settings import configure
 from eqbook.ensembles import cross_entropy
-from eqbook.ensembles.epoch import Recipe, init_member, member_keys
-from eqbook.ensembles.programs import Programs, choose_width
-from eqbook.ensembles.progress import Progress
-from eqbook.ensembles.training import Training, train_chunks
-from eqbook.grams import workers
+from eqbook.ensembles.epoch import init_member, member_keys
 from eqbook.networks import PatchConv, mean_pool
 from eqbook.testing import relative_error, tolerance
 
@@ -41,7 +37,7 @@ ROUNDS, BUDGET = 7, 75.0  # at most; seconds after which no further round begins
 
 @dataclass(frozen=True)
 class Size:
-    """How much is trained, and how; `width` and `part` are `at_once` and `part` of `train_ensemble` on a CPU."""
+    """How much is trained, and on a CPU how: see `options`."""
 
     members: int = 100
     images: int = 512
@@ -80,27 +76,26 @@ def data(size: Size) -> tuple[jax.Array, jax.Array]:
     return x, jax.random.randint(classes, (size.images,), 0, CLASSES)
 
 
+def options(size: Size) -> dict[str, int]:
+    """What `train_ensemble` is told: on a CPU, what its docstring advises for convolutional networks there."""
+    return {"at_once": size.width, "part": size.part} if jax.default_backend() == "cpu" else {}
+
+
 def optimizer() -> optax.GradientTransformation:
     """Of both."""
     return optax.sgd(0.02, momentum=0.9)
 
 
-def ensemble(size: Size) -> Callable[[int], list[Any]]:
-    """`eqbook`: an epoch of the first members; returns their parameters, chunk by chunk."""
-    (x, y), key, on_cpu = data(size), jax.random.key(0), jax.default_backend() == "cpu"
-    net = CNN(size.channels, size.hidden, flax=False)
-    recipe = Recipe(net, cross_entropy, optimizer(), size.batch, None, size.part if on_cpu else None, mean=True)
-    width = size.width if on_cpu else choose_width(recipe, key, x, y, None, 1)
-    programs = Programs(recipe, key, x, y, width, None)
+def ensemble(size: Size) -> Callable[[int], dict[str, Any]]:
+    """`eqbook`: an epoch of the first members; returns their parameters, stacked."""
+    (x, y), key = data(size), jax.random.key(0)
+    net, rule = CNN(size.channels, size.hidden, flax=False), optimizer()
 
-    def run(members: int) -> list[Any]:
-        programs.prepare(train=True, batches=[])
-        found, chunks = {}, range(-(-members // width))
-        with Progress(members, 1, width, show=False) as bar:
-            look = lambda chunk, _number, params, _loss: found.update({chunk: params})  # noqa: E731
-            training = Training(programs, [1], None, None, members, bar, look)
-            train_chunks(training, chunks, min(workers.cores(), len(chunks)))
-        return [found[chunk] for chunk in chunks]
+    def run(members: int) -> dict[str, Any]:
+        return eq.train_ensemble(
+            net, key, x, y, members=members, epochs=1, record=[1], optimizer=rule, loss="cross_entropy",
+            batch_size=size.batch, progress=False, **options(size),
+        ).params  # fmt: skip
 
     return run
 
@@ -142,13 +137,16 @@ def check(size: Size, ours: Callable, peer: Callable) -> dict[str, Any]:
     members = min(2, size.members)
     x, _ = data(size)
     net = CNN(size.channels, size.hidden, flax=True)
-    stacked = jax.tree.map(lambda *leaves: np.concatenate(leaves)[:members], *ours(members))
-    outputs = jax.vmap(net.apply, (0, None))(stacked, x[:64])
+    outputs = jax.vmap(net.apply, (0, None))(ours(members), x[:64])
     expected = np.stack([net.apply(params, x[:64]) for params in peer(members)])
     bound = size.images // size.batch * tolerance(jnp.float32, size.batch * SIDE**2)
     difference = relative_error(outputs, expected)
     assert difference <= bound, f"the members differ: {difference:.1e} (bound {bound:.1e})"
-    return {"what": "outputs after an epoch, against the loop", "difference": difference, "bound": bound}
+    return {
+        "what": f"outputs of {members} members after an epoch, against the loop",
+        "difference": difference,
+        "bound": bound,
+    }
 
 
 def operations(size: Size) -> int:
@@ -170,7 +168,8 @@ def peak() -> float:
 def run(size: Size, smoke: bool = False) -> dict[str, Any]:
     """The record, the answer checked."""
     ours, peer = ensemble(size), one_after_the_other(size)
-    record = {"case": "ensembles", "smoke": smoke, "size": vars(size), "circumstances": circumstances()}
+    record = {"case": "ensembles", "smoke": smoke, "size": vars(size), "options": options(size)}
+    record["circumstances"] = circumstances()
     shapes = jax.eval_shape(CNN(size.channels, size.hidden, True).init, jax.random.key(0), data(size)[0][:1])
     record["parameters"] = sum(leaf.size for leaf in jax.tree.leaves(shapes))
     record["checks"] = [check(size, ours, peer)]
@@ -178,12 +177,10 @@ def run(size: Size, smoke: bool = False) -> dict[str, Any]:
     _, times = alternate(calls, 2 if smoke else ROUNDS, 0 if smoke else BUDGET)
     fastest = peak()
     for who, time in times.items():
-        rate = operations(size) * size.members / time.best
-        # Of what is left to the process when others use the machine: per second of processor time, and core.
-        per_core = operations(size) * size.members / time.record()["cpu_s"] / (fastest / workers.cores())
-        record[who] = time.record() | {"operations_per_s": rate, "fraction": rate / fastest, "of_a_core": per_core}
+        rate = operations(size) * size.members / time.typical
+        record[who] = time.record() | {"operations_per_s": rate, "fraction": rate / fastest}
     record["peak_operations_per_s"] = fastest
-    ratio, target = times["peer"].best / times["ours"].best, TARGETS.get(jax.default_backend())
+    ratio, target = times["peer"].typical / times["ours"].typical, TARGETS.get(jax.default_backend())
     record["targets"] = [{"what": "ratio", "reached": ratio, "target": target, "met": bool(target and ratio >= target)}]
     return record
 
@@ -196,7 +193,7 @@ def show(record: dict[str, Any]) -> None:
     for who, name in (("ours", "eqbook"), ("peer", "loop")):
         t = record[who]
         print(
-            f"  {name}: best {t['best_s']:.4g} s, median {t['median_s']:.4g}, worst {t['worst_s']:.4g} of {t['runs']}; "
+            f"  {name}: median {t['median_s']:.4g} s, {t['best_s']:.4g} to {t['worst_s']:.4g}, {t['runs']} runs; "
             f"processor {t['cpu_s']:.4g} s; {t['operations_per_s']:.3g} operations/s, {t['fraction']:.0%} of the peak"
         )
     print(f"  {goal['reached']:.2f} times faster (target {goal['target']}: {'met' if goal['met'] else 'MISSED'})")
@@ -204,9 +201,7 @@ def show(record: dict[str, Any]) -> None:
 
 def load(backend: str = "cpu", folder: Path = RESULTS) -> dict[str, Any] | None:
     """The record; `None` if there is none, or only one of a try."""
-    path = folder / f"ensembles{'' if backend == 'cpu' else '-' + backend}.json"
-    record = json.loads(path.read_text(encoding="utf8")) if path.is_file() else {"smoke": True}
-    return None if record["smoke"] else record
+    return load_one("ensembles", backend, folder)
 
 
 def table(record: dict[str, Any]) -> Table:
@@ -214,17 +209,18 @@ def table(record: dict[str, Any]) -> Table:
     rows = []
     for who, name in (("peer", "one after the other"), ("ours", "eqbook")):
         t = record[who]
-        spread = f"{seconds(t['median_s'])}, {seconds(t['worst_s'])}, {t['runs']} runs"
+        spread = f"{seconds(t['best_s'])} to {seconds(t['worst_s'])}, {t['runs']} runs"
         rate = f"{t['operations_per_s']:.3g}"
-        rows.append((name, seconds(t["best_s"]), spread, seconds(t["cpu_s"]), rate, f"{t['fraction']:.0%}"))
+        rows.append((name, seconds(t["median_s"]), spread, seconds(t["cpu_s"]), rate, f"{t['fraction']:.0%}"))
     one, (goal,), size = record["checks"][0], record["targets"], record["size"]
     judged = "" if goal["target"] is None else f" (target {goal['target']:g}, {'met' if goal['met'] else 'missed'})"
+    told = "".join(f", {name}={value}" for name, value in record["options"].items())
     caption = (
         f"{size['members']} members of {record['parameters']:,} parameters, {size['images']} images in batches of "
-        f"{size['batch']}: {goal['reached']:.2f} times faster{judged}. {one['what'].capitalize()}: relative "
+        f"{size['batch']}{told}: {goal['reached']:.2f} times faster{judged}. {one['what'].capitalize()}: relative "
         f"difference {one['difference']:.0e} (bound {one['bound']:.0e})."
     )
-    head = ("members", "best time", "median, worst", "processor time", "operations per second", "of the peak")
+    head = ("members", "median time", "spread", "processor time", "operations per second", "of the peak")
     return Table(head, rows, caption)
 
 

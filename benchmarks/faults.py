@@ -23,11 +23,13 @@ import numpy as np
 
 from benchmarks.kills import FILES, PHASES, Ended, Server
 from benchmarks.machine import circumstances
-from benchmarks.report import RESULTS, Table
+from benchmarks.measure import RESULTS
+from benchmarks.report import Table
 from benchmarks.served import Site
 from benchmarks.victims import CHAPTER, CHAPTER_EPOCHS, EPOCHS, INPUTS, TILE
 from eqbook._files import is_sealed, sealed, write_whole
 from eqbook.data.store import locked
+from eqbook.results.circumstances import short_commit
 
 KILLS, SEED = 50, 20_261_121
 ROW = 4  # kills in a row, at most, before a run is left to finish
@@ -53,15 +55,17 @@ def arguments(kind: str, site: Site) -> dict[str, Any]:
     return ({"data_set": site.data_set} if kind == "download" else {}) | MORE.get(kind, {})
 
 
-def kept(kind: str, folder: Path, site: Site) -> Any:
-    """What is there before a run: tiles, epochs of each chunk, or bytes of each file that has not arrived."""
+def kept(kind: str, folder: Path, site: Site) -> dict[str, int]:
+    """What is there before a run: tiles, epochs of each chunk, or bytes of each file and of each part of one."""
     if kind == "gram":
-        return len(list((folder / "store").glob("tile-*")))
+        return {"tiles": len(list((folder / "store").glob("tile-*")))}
     if kind == "download":
         site.asked.clear()
-        parts = {path.with_suffix(""): path.stat().st_size for path in (folder / "data").rglob("*.part")}
-        arrived = {path.name for path in (folder / "data").rglob("*")}
-        return {path.name: size for path, size in parts.items() if path.name.removesuffix(".gz") not in arrived}
+        there = {path.name: path.stat().st_size for path in (folder / "data").rglob("*") if path.is_file()}
+        arrived = {file["name"]: there[file["name"]] for file in site.data_set["files"] if file["name"] in there}
+        parts = {name: size for name, size in there.items() if name.endswith(".part")}
+        # A part may outlive the kill that came between the arrival of its file and its removal.
+        return arrived | {name: size for name, size in parts.items() if _file_of(name) not in arrived}
     found = {}
     for path in folder.glob("*/state-*.npz"):
         with np.load(path, allow_pickle=False) as file:  # the last leaves are two epochs: done, and recorded
@@ -70,13 +74,30 @@ def kept(kind: str, folder: Path, site: Site) -> Any:
     return found
 
 
-def made_again(kind: str, before: Any, said: dict[str, Any], site: Site) -> int:
+def _file_of(name: str) -> str:
+    """The file that a request or a part belongs to."""
+    return name.removesuffix(".part").removesuffix(".gz")
+
+
+def gone(before: dict[str, int], now: dict[str, int]) -> list[str]:
+    """Of what was kept before a run, what is there no more, or less of it; a part may have become its file."""
+    return [name for name, size in before.items() if now.get(name, 0) < size and _file_of(name) not in now]
+
+
+def made_again(kind: str, before: dict[str, int], said: dict[str, Any], site: Site) -> int:
     """How much of what was kept was made once more: tiles, epochs or bytes."""
     if kind == "gram":
         side = -(-INPUTS // TILE)
-        return said["made"] - (side * (side + 1) // 2 - before)
-    if kind == "download":
-        return sum(size for name, size in before.items() if (name, size) not in site.asked and size)
+        return said["made"] - (side * (side + 1) // 2 - before["tiles"])
+    if kind == "download":  # of a part the rest may be asked for, of a file that has arrived nothing
+        return sum(
+            size
+            for name, size in before.items()
+            if any(
+                _file_of(asked) == _file_of(name) and (start < size or not name.endswith(".part"))
+                for asked, start in site.asked
+            )
+        )
     epochs = EPOCHS if kind == "ensemble" else CHAPTER_EPOCHS
     return sum(max(0, done + said["trained"].get(chunk, 0) - epochs) for chunk, done in before.items())
 
@@ -150,6 +171,10 @@ def chain(server: Server, kind: str, number: int, left: int, plain: Ended, folde
             end = server.run(kind, folder, line=line, compiles=compiles, **more)
         if not end.killed:
             break
+        if kind == "download" and (again := made_again(kind, before, {}, site)):
+            raise Lost(f"{kind}, run {number}: {again} bytes were sent again before a kill; see {folder}")
+        if names := gone(before, kept(kind, folder, site)):
+            raise Lost(f"{kind}, run {number}: a killed process has lost {names}; see {folder}")
         found["kills"] += 1
         found["line" if end.function else "clock"] += 1
         found["phases"][end.phase] += 1
@@ -271,7 +296,7 @@ def table(record: dict[str, Any]) -> Table:
         )  # fmt: skip
     head = ("what was killed", "kills (by line)", "while", "runs resumed", "made again", "differing bits")
     about = record["circumstances"]
-    return Table(head, rows, f"{about['date'][:10]}, {about['processor']}, commit {about['commit'][:12]}.")
+    return Table(head, rows, f"{about['date'][:10]}, {about['processor']}, commit {short_commit(about['commit'])}.")
 
 
 def main(given: list[str] | None = None) -> int:

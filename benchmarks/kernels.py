@@ -1,7 +1,7 @@
 """The table of the page "Performance": `python -m benchmarks.kernels [case ...] [--smoke] [--no-memory]`.
 
-Each case checks the answer, times `eqbook` and its peer in turn, measures the memory of each in a process of its own,
-prints what was reached beside what was aimed at, and writes a record.
+Each case measures the memory of `eqbook` and of its peer in a process of its own, checks that both give one answer,
+times them in turn, prints what was reached beside what was aimed at, and writes a record.
 """
 
 import argparse
@@ -16,11 +16,12 @@ from benchmarks.cases import CASES, Case, entries
 from benchmarks.checks import WrongAnswer, check
 from benchmarks.counts import count
 from benchmarks.machine import circumstances, limits
-from benchmarks.measure import ROOT, alternate, memory
+from benchmarks.measure import RESULTS, alternate, memory
 from benchmarks.peers import PEERS, ours
+from benchmarks.report import record_path
 from benchmarks.settings import configure
+from eqbook._files import write_whole
 
-RESULTS = ROOT / "benchmarks" / "results"
 ROUNDS, BUDGET = 7, 20.0  # at most; seconds after which no further round begins
 
 
@@ -51,12 +52,11 @@ def run(case: Case, smoke: bool = False, with_memory: bool = True, machine: dict
     x = case.inputs()
     calls = {"ours": lambda: ours(case.net)(x)}
     if case.peer:
-        peer, few = PEERS[case.peer](case.net), x[: case.peer_n]
+        peer, few = PEERS[case.peer](case.net), case.inputs(case.peer_n)
         calls["peer"] = lambda: peer(few)
-    results, times = alternate(calls, ROUNDS, BUDGET)
-    checks = check(case, results["ours"], results.get("peer"))
+    checks, times = alternate(calls, ROUNDS, BUDGET, lambda found: check(case, found["ours"], found.get("peer")))
     record["checks"] = [vars(one) for one in checks]
-    record["ours"] = times["ours"].record() | {"s_per_entry": times["ours"].best / entries(case.n)}
+    record["ours"] = times["ours"].record() | {"s_per_entry": times["ours"].typical / entries(case.n)}
     if case.peer:
         computed = entries(len(few))
         record["peer"] = times["peer"].record() | {
@@ -64,7 +64,7 @@ def run(case: Case, smoke: bool = False, with_memory: bool = True, machine: dict
             "entries": computed,
             # A peer that is slow computes fewer entries, and its time is scaled by their number.
             "scaled": computed != entries(case.n),
-            "s_per_entry": times["peer"].best / computed,
+            "s_per_entry": times["peer"].typical / computed,
         }
     record["memory"] = used
     if machine is not None:
@@ -107,7 +107,7 @@ def show(record: dict) -> None:
         if who in record:
             t = record[who]
             name = t.get("name", "eqbook") + (f", {t['entries']} entries" if t.get("scaled") else "")
-            spread = f"best {t['best_s']:.4g} s, median {t['median_s']:.4g}, worst {t['worst_s']:.4g} of {t['runs']}"
+            spread = f"median {t['median_s']:.4g} s, {t['best_s']:.4g} to {t['worst_s']:.4g}, {t['runs']} runs"
             compiled = "within the spread" if t["compile_s"] is None else f"{t['compile_s']:.3g} s"
             cost = f"processor {t['cpu_s']:.4g} s; compilation {compiled}"
             print(f"  {name}: {spread}; {cost}; {t['s_per_entry']:.3g} s per entry")
@@ -126,10 +126,9 @@ def show(record: dict) -> None:
 
 def write(record: dict, folder: Path, name: str) -> Path:
     """Write a record, those of an accelerator beside those of a processor, and return where it is."""
-    backend = record["circumstances"]["backend"]
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{name}{'' if backend == 'cpu' else '-' + backend}.json"
-    path.write_text(json.dumps(record, indent=1) + "\n", encoding="utf8")
+    path = record_path(folder, name, record["circumstances"]["backend"])
+    write_whole(path, (json.dumps(record, indent=1) + "\n").encode())
     return path
 
 
@@ -138,7 +137,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.kernels", description=__doc__)
     parser.add_argument("cases", nargs="*", metavar="case", help=f"any of {', '.join(CASES)}; default: all that fit")
     parser.add_argument("--smoke", action="store_true", help="two tiny inputs; nothing is written")
-    parser.add_argument("--no-memory", action="store_true", help="leave out the measurements of memory")
+    parser.add_argument("--no-memory", action="store_true", help="leave out memory; written only to --output")
     parser.add_argument("--output", type=Path, default=None, help="folder of the records; default benchmarks/results")
     options = parser.parse_args(arguments)
     if unknown := set(options.cases) - set(CASES):
@@ -157,7 +156,7 @@ def main(arguments: list[str] | None = None) -> int:
             failed.append(name)
             continue
         show(record)
-        folder = options.output or (None if options.smoke else RESULTS)
+        folder = options.output or (None if options.smoke or options.no_memory else RESULTS)
         if folder is not None:
             write(record, folder, name)
     return 1 if failed else 0

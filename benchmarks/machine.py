@@ -14,6 +14,7 @@ from benchmarks.measure import ROOT
 from eqbook.grams import workers
 from eqbook.results.circumstances import _version, commit_of, device_name, versions
 
+LOAD = os.getloadavg()[0]  # before this process has worked: all that it shows is others' work
 DEGREE, CHAINS = 32, 8  # a polynomial is a chain of dependent steps; several fill a processor's pipelines
 
 
@@ -27,8 +28,8 @@ def circumstances() -> dict[str, Any]:
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
         "backend": jax.default_backend(),
         "devices": device_name(),
-        # Processes that wanted to run when the measurement began: above 0 or so, others disturbed it.
-        "load": os.getloadavg()[0],
+        # Threads that wanted to run in the minute before this process began: far above 0, others disturbed it.
+        "load": LOAD,
     }
 
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.measure import ROOT
+from benchmarks.measure import RESULTS
 from eqbook.results.circumstances import short_commit
 
-RESULTS = ROOT / "benchmarks" / "results"
 ORDER = ("fcn", "conv_flatten", "conv_pool", "c4_16", "c4_32", "c4_32_many", "so3", "so3_many", "arora")
 MISSING = "–"
 
@@ -25,7 +24,7 @@ def load(backend: str = "cpu", folder: Path = RESULTS) -> dict[str, dict[str, An
     """
     found = {}
     for name in ORDER:
-        record = _read(folder, name, backend)
+        record = load_one(name, backend, folder)
         if record is not None:
             found[name] = record
     return found
@@ -33,11 +32,17 @@ def load(backend: str = "cpu", folder: Path = RESULTS) -> dict[str, dict[str, An
 
 def load_scaling(backend: str = "cpu", folder: Path = RESULTS) -> dict[str, Any] | None:
     """The record of the sweeps; `None` if there is none."""
-    return _read(folder, "scaling", backend)
+    return load_one("scaling", backend, folder)
 
 
-def _read(folder: Path, name: str, backend: str) -> dict[str, Any] | None:
-    path = folder / f"{name}{'' if backend == 'cpu' else '-' + backend}.json"
+def record_path(folder: Path, name: str, backend: str) -> Path:
+    """Where a record lies: those of an accelerator beside those of a processor."""
+    return folder / f"{name}{'' if backend == 'cpu' else '-' + backend}.json"
+
+
+def load_one(name: str, backend: str = "cpu", folder: Path = RESULTS) -> dict[str, Any] | None:
+    """A record; `None` if there is none, or only one of a try."""
+    path = record_path(folder, name, backend)
     record = json.loads(path.read_text(encoding="utf8")) if path.is_file() else {"smoke": True}
     return None if record["smoke"] else record
 
@@ -108,12 +113,12 @@ def speed(records: dict[str, dict[str, Any]]) -> Table:
         ]
         title = f"{record['title']}, n = {n}"
         name = peer["name"] if peer else MISSING
-        rows.append((title, name, theirs, seconds(ours["best_s"]), "; ".join(reached), "; ".join(target)))
+        rows.append((title, name, theirs, seconds(ours["median_s"]), "; ".join(reached), "; ".join(target)))
     return Table(("case", "peer", "peer's time", "eqbook's time", "reached", "target"), rows)
 
 
 def details(records: dict[str, dict[str, Any]]) -> Table:
-    """Spread of the times, compilation, memory, and the fraction of the machine's limit."""
+    """Median and spread of the times, compilation, memory, and the fraction of the machine's limit."""
     rows = []
     for record in records.values():
         for who in ("peer", "ours"):
@@ -122,7 +127,7 @@ def details(records: dict[str, dict[str, Any]]) -> Table:
             t = record[who]
             used = ", ".join(f"{size(v)} (n = {n})" for n, v in record["memory"].get(who, {}).items()) or MISSING
             fraction = f"{record['limit']['fraction']:.0%}" if who == "ours" and "limit" in record else MISSING
-            spread = f"{seconds(t['best_s'])} to {seconds(t['worst_s'])}, {t['runs']} runs"
+            spread = f"{seconds(t['median_s'])}, {seconds(t['best_s'])} to {seconds(t['worst_s'])}, {t['runs']} runs"
             name = t.get("name", "eqbook")
             case = f"{record['case']}, {name}"
             compiled = "within the spread" if t["compile_s"] is None else seconds(t["compile_s"])

@@ -152,7 +152,7 @@ class Case:
             x1 = x1.astype(float if x1.dtype.kind in "iu" else x1.dtype)  # integers have no NaN
             x1.flat[-1] = np.nan
         elif self.spoilt == "inf":
-            x2 = np.full_like(x1, np.inf)
+            x2 = np.full(x1.shape, np.inf, float if x1.dtype.kind in "iu" else x1.dtype)
         elif self.spoilt == "empty":
             x1 = x1[:0]
         elif self.spoilt == "no batch axis":

@@ -41,6 +41,7 @@ CUT = dict(
     train_configurations=4, watched=5, draws=128, widths=(3, 4, 5), sizes=(2, 4), records=(1, CHAPTER_EPOCHS),
     lazy_widths=(3, 5), small_members=3, control_members=4, resamples=3, at_once=4,
 )  # fmt: skip
+SETTINGS = "settings = dict("  # how the cell of the settings begins
 SKIP = ("subplots(", "variations = {", "moved_inputs")  # figures, and checks that do not depend on the profile
 
 
@@ -134,10 +135,14 @@ def chapter(folder: Path, cells: list[str] | None = None) -> Found:
     os.environ["EQBOOK_STORE_DIR"] = str(folder)
     trained = _count_epochs(0.0)
     names: dict[str, Any] = {"__name__": "chapter"}
+    if cells is None and not any(source.startswith(SETTINGS) for source in pages()[0]):
+        raise RuntimeError(f"{CHAPTER}: expected a cell that begins with {SETTINGS!r}; its sizes would not be cut.")
     for source in cells or pages()[0]:
         # Networks this small show nothing: a claim may fail, and none comes before the record.
         exec(compile(source.split("comparison = ")[0], CHAPTER, "exec"), names)
-        if source.startswith("settings = dict("):
+        if source.startswith(SETTINGS):
+            if missing := set(CUT) - set(names["settings"]):
+                raise RuntimeError(f"{CHAPTER}: expected the settings {sorted(missing)}; their sizes would not be cut.")
             names["settings"].update(CUT)
         if "eq.results.write(" in source:
             break

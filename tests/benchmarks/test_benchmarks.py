@@ -43,6 +43,22 @@ def test_a_wrong_answer_is_seen():
             checks.check(case, wrong, (nngp, ntk))
 
 
+def test_a_kernel_off_by_a_thousandth_is_seen_at_the_size_of_every_case():
+    for case in CASES.values():
+        assert checks.rounding(case)[0] < 1e-3, case.name
+
+
+def test_a_wrong_answer_is_not_timed():
+    calls = {"ours": lambda: 1, "peer": lambda: 2}
+
+    def check(results):
+        assert results == {"ours": 1, "peer": 2}
+        raise checks.WrongAnswer("they differ")
+
+    with pytest.raises(checks.WrongAnswer):
+        measure.alternate(calls, 10**9, float("inf"), check)
+
+
 def test_first_inputs_do_not_depend_on_their_number():
     for case in (CASES["conv_pool"].smoke(), CASES["so3"].smoke()):
         np.testing.assert_allclose(case.inputs(2), case.inputs(3)[:2], rtol=1e-6, atol=1e-6)
@@ -57,7 +73,7 @@ def test_a_record_becomes_a_table(tmp_path, monkeypatch, capsys):
         {"what": "bytes", "reached": 3 * 2**30, "target": 2**31, "met": False},
     ]
     kernels.show(record)
-    assert "neural-tangents: best" in capsys.readouterr().out
+    assert "neural-tangents: median" in capsys.readouterr().out
     kernels.write(record, tmp_path, "fcn")
     kernels.write(record | {"smoke": True}, tmp_path, "conv_pool")
     read = report.load("cpu", tmp_path)
@@ -138,6 +154,14 @@ def test_sweeps_change_one_number():
         values = [value for value, *_ in sweep.points]
         assert values == sorted(set(values)) and len(values) >= 4
         assert len(scaling.smoke(sweep).points) == 2
+
+
+def test_what_was_held_before_does_not_hide_what_a_call_holds():
+    """A peak of 400 MiB that is past, and then 200 MiB in use."""
+    np.ones(50 * 2**20)
+    before = measure.held()
+    ballast = np.ones(25 * 2**20)
+    assert ballast.nbytes * 0.9 < measure.peak() - before < ballast.nbytes * 1.5
 
 
 def test_memory_of_another_process_is_its_own():

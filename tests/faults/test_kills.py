@@ -113,13 +113,22 @@ def test_what_is_lost_is_seen(scratch):
         (folder / "store").mkdir(parents=True)
         (folder / "store" / "tile-00000-00000").touch()
         (folder / "store" / ".writing-x").touch()
-        assert faults.kept("gram", folder, site) == 1
+        assert faults.kept("gram", folder, site) == {"tiles": 1}
         assert faults.half_written(folder) == [".writing-x"]
         tiles = sum(range(1, -(-faults.INPUTS // faults.TILE) + 1))
-        assert faults.made_again("gram", 1, {"made": tiles}, site) == 1
-        assert faults.made_again("gram", 1, {"made": tiles - 1}, site) == 0
-        site.asked[:] = [("plain", 0)]
-        assert faults.made_again("download", {"plain": 100}, {}, site) == 100
-        site.asked[:] = [("plain", 100)]
-        assert faults.made_again("download", {"plain": 100}, {}, site) == 0
+        assert faults.made_again("gram", {"tiles": 1}, {"made": tiles}, site) == 1
+        assert faults.made_again("gram", {"tiles": 1}, {"made": tiles - 1}, site) == 0
+        (folder / "data").mkdir()
+        for name, size in {"plain.part": 100, "packed": 70, "packed.gz.part": 50, "lock": 3}.items():
+            (folder / "data" / name).write_bytes(bytes(size))
+        assert faults.kept("download", folder, site) == {"plain.part": 100, "packed": 70}
+        for asked, again in ((("plain", 0), 100), (("plain", 100), 0), (("packed.gz", 0), 50), (("packed.gz", 50), 0)):
+            site.asked[:] = [asked]
+            assert faults.made_again("download", {"plain.part": 100, "packed.gz.part": 50}, {}, site) == again
+        for name, asked in (("plain", ("plain", 0)), ("packed", ("packed.gz", 50))):  # files that have arrived
+            site.asked[:] = [asked]
+            assert faults.made_again("download", {name: 70}, {}, site) == 70
+        before = {"plain.part": 100, "packed": 70}
+        assert faults.gone(before, {"plain": 250, "packed": 70}) == faults.gone(before, before) == []
+        assert faults.gone(before, {"plain.part": 99}) == ["plain.part", "packed"]
         assert faults.made_again("ensemble", {"store/0": 4}, {"trained": {"store/0": faults.EPOCHS}}, site) == 4
