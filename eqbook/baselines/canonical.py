@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from eqbook._checks import as_float, as_number, check_int, check_ints
+from eqbook._checks import as_float, as_number, check_int, check_integers, check_ints, check_square_images
 from eqbook.baselines.steerable import SteerableBody
 from eqbook.networks.patches import PatchConv, mean_pool
 
@@ -124,6 +124,7 @@ def quarter_turn(x: Float[Array, "*batch size size c"], angle: float) -> Float[A
     degrees = as_number("angle", angle)
     if not np.isfinite(degrees) or degrees != 90 * round(degrees / 90):
         raise ValueError(f"`angle`: expected a multiple of 90 degrees, got {angle!r}.")
-    if np.ndim(x) < 3 or np.shape(x)[-2] != np.shape(x)[-3]:
-        raise ValueError(f"`x`: expected square images [..., size, size, channels], got shape {np.shape(x)}.")
+    check_square_images("x", x)
+    check_integers("x", x)
+    x = jnp.asarray(x)
     return jnp.rot90(x, round(degrees / 90) % 4, axes=(x.ndim - 3, x.ndim - 2))

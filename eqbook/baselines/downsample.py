@@ -32,7 +32,9 @@ def halve(x: Float[Array, "*batch h w c"]) -> Float[Array, "*batch h2 w2 c"]:
             f"`x`: expected images [..., height, width, channels] of at least 2 by 2, got shape {np.shape(x)}."
         )
     x = as_float(x)  # a sum of bytes would overflow
-    return _halve_axis(_halve_axis(x, x.ndim - 3), x.ndim - 2)
+    # In 16 bits the sum would round at each step, and be infinite where the blurred image is not.
+    wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
+    return _halve_axis(_halve_axis(wide, x.ndim - 3), x.ndim - 2).astype(x.dtype)
 
 
 def _halve_axis(x: Array, axis: int) -> Array:

@@ -123,11 +123,16 @@ def matching_width(make: Callable[[int], Any], parameters: int, input_shape: tup
     check_int("parameters", parameters, 1)
     check_function("make", make, "lambda width: gcnn(group, (width,))")
     count = cache(lambda width: parameter_count(make(width), input_shape))
+
+    def check_growth(low: int, high: int) -> None:
+        if count(high) <= count(low):
+            raise ValueError(f"`make`: expected more parameters for width {high} than for {low}, got {count(high)}.")
+
     low, high = 1, 2
     while count(high) < parameters:
         low, high = high, 2 * high
-        if count(high) <= count(low):
-            raise ValueError(f"`make`: expected more parameters for width {high} than for {low}, got {count(high)}.")
+        check_growth(low, high)
+    check_growth(low, high)  # the loop may not have run; width 1 is counted below as well
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (middle, high) if count(middle) < parameters else (low, middle)

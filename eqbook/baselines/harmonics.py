@@ -5,10 +5,9 @@ from functools import cache
 import numpy as np
 from jaxtyping import Complex, Float
 
-from eqbook._checks import check_int
+from eqbook._checks import check_int, check_odd
 
 
-@cache
 def circular_harmonics(kernel_size: int) -> tuple[Complex[np.ndarray, "b k k"], tuple[int, ...]]:
     r"""Basis of filters $\psi_{jm}(u) \propto e^{-(|u| - r_j)^2 / 2 \sigma_j^2}\, e^{i m \arg u}$ with $m \ge 0$.
 
@@ -29,9 +28,12 @@ def circular_harmonics(kernel_size: int) -> tuple[Complex[np.ndarray, "b k k"], 
     References:
         Weiler, Cesa, "General E(2)-Equivariant Steerable CNNs", 2019, https://arxiv.org/abs/1911.08251
     """
-    k = check_int("kernel_size", kernel_size, 1)
-    if k % 2 == 0:
-        raise ValueError(f"`kernel_size`: expected an odd number, got {k}; an even filter has no middle to turn about.")
+    # Checked before the cache is asked, which takes 5.0 and 5 for the same.
+    return _harmonics(check_odd("kernel_size", kernel_size))
+
+
+@cache
+def _harmonics(k: int) -> tuple[Complex[np.ndarray, "b k k"], tuple[int, ...]]:
     outermost = k // 2
     rows, columns = np.mgrid[-outermost : outermost + 1, -outermost : outermost + 1]
     radius, angle = np.hypot(rows, columns), np.arctan2(-rows, columns)  # rows count downwards
@@ -50,7 +52,6 @@ def circular_harmonics(kernel_size: int) -> tuple[Complex[np.ndarray, "b k k"], 
     return basis, tuple(frequencies)
 
 
-@cache
 def turned_basis(n: int, kernel_size: int) -> Float[np.ndarray, "n p k k"]:
     r"""The real basis of filters, turned counter-clockwise by each element of $C_n$.
 
@@ -69,8 +70,12 @@ def turned_basis(n: int, kernel_size: int) -> Float[np.ndarray, "n p k k"]:
     Raises:
         ValueError: if `n` is not positive or `kernel_size` not odd and positive.
     """
-    n = check_int("n", n, 1)
-    basis, frequencies = circular_harmonics(kernel_size)
+    return _turned(check_int("n", n, 1), check_odd("kernel_size", kernel_size))
+
+
+@cache
+def _turned(n: int, k: int) -> Float[np.ndarray, "n p k k"]:
+    basis, frequencies = _harmonics(k)
     angles = 2 * np.pi * np.arange(n) / n
     functions = []
     for psi, m in zip(basis, frequencies):

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from eqbook._checks import as_float, check_int, check_ints, check_number
+from eqbook._checks import as_float, check_int, check_ints, check_ndim, check_number
 from eqbook.baselines.downsample import halve
 from eqbook.baselines.harmonics import turned_basis
 from eqbook.networks.layers import convolve
@@ -48,7 +48,7 @@ class SteerableLift(nn.Module):
     @nn.compact
     def __call__(self, x: Float[Array, "batch h w c"]) -> Float[Array, "batch n h w features"]:
         x = as_float(x)
-        _check_images(x, 4, "[batch, height, width, channels]")
+        check_ndim("x", x, 4, "batch, height, width, channels")
         return _convolve(self, x[:, None], 1)
 
 
@@ -78,7 +78,7 @@ class SteerableConv(nn.Module):
     @nn.compact
     def __call__(self, x: Float[Array, "batch n h w c"]) -> Float[Array, "batch n h w features"]:
         x = as_float(x)
-        _check_images(x, 5, "[batch, n, height, width, channels]")
+        check_ndim("x", x, 5, "batch, n, height, width, channels")
         if x.shape[1] != self.n:
             raise ValueError(f"`x`: expected fields of C_{self.n} on axis 1, got shape {x.shape}.")
         return _convolve(self, x, self.n)
@@ -138,8 +138,8 @@ class SteerableBody(nn.Module):
         if not self.features:
             raise ValueError("`features`: expected at least one convolution, got none; give their numbers of fields.")
         widths = check_ints("features", self.features, 1, "(8, 16)")
-        _check_images(x, 4, "[batch, height, width, channels]")
-        count, sides = len(widths), x.shape[1:3]
+        check_ndim("x", x, 4, "batch, height, width, channels")
+        count, sides = len(widths), np.shape(x)[1:3]
         if min(sides) <= 2 ** (count - 1):  # one pixel, and no second one, before the last `halve`
             raise ValueError(
                 f"`x`: expected images of more than {2 ** (count - 1)} pixels a side for {count} convolutions, each of "
@@ -166,8 +166,3 @@ def _convolve(module: SteerableLift | SteerableConv, x: Float[Array, "b q h w c"
     z = convolve(merged, filters.reshape(k, k, q * c, n * features), (1, 1), "SAME")
     z = jnp.moveaxis(z.reshape(b, h, w, n, features), 3, 1)
     return z + module.param("bias", nn.initializers.zeros, (features,), x.dtype) if module.use_bias else z
-
-
-def _check_images(x: Array, ndim: int, axes: str) -> None:
-    if x.ndim != ndim:
-        raise ValueError(f"`x`: expected {axes}, got shape {x.shape}.")

@@ -34,7 +34,7 @@ def _narrowed(name: str, value: Any) -> Array:
     abstract.
     """
     with np.errstate(over="ignore"), jax.ensure_compile_time_eval():
-        return check_range(name, as_float(value))
+        return check_range(name, as_float(value, name))
 
 
 class EnsembleLaw:
@@ -151,6 +151,7 @@ class EnsembleLaw:
                 f"got shape {np.shape(nngp_test_test)}."
             )
         check_finite("nngp_test_test", nngp_test_test)
+        nngp_test_test = _narrowed("nngp_test_test", nngp_test_test)
         # In the eigenbasis of Theta, A = Theta(x, X) H_t is a scaling of columns.
         learned = self._learned(t, schedule)
         with jax.default_matmul_precision("highest"):
@@ -160,7 +161,7 @@ class EnsembleLaw:
             a_k = a @ (self._vectors.T @ self._nngp @ self._vectors)
             # Sigma changes by 2 dA (K A^T - K(X, x)) with A: what the mean is for targets K(X, x) - K A^T.
             check_resolved(self.eigenvalues, learned[:, None] * (a_k - k_rows).T, k_rows.T, t)
-            return check_range("nngp", as_float(nngp_test_test) + a_k @ a.T - cross - cross.T)
+            return check_range("nngp", nngp_test_test + a_k @ a.T - cross - cross.T)
 
     def _learned(self, t: float, schedule: Schedule | None) -> Float[Array, " n"]:
         schedule = GradientFlow() if schedule is None else schedule
@@ -191,4 +192,4 @@ class EnsembleLaw:
             got = None if matrix is None else np.shape(matrix)
             raise ValueError(f"`{name}`: expected [m, n] with n = {n} training inputs, got shape {got}.")
         check_finite(name, matrix)
-        return as_float(matrix)
+        return _narrowed(name, matrix)

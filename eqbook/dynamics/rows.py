@@ -36,14 +36,17 @@ class RowMatrix:
         Args:
             matrix: the matrix, `[n, n]`; or a function that returns the rows of a slice, `[rows, n]`, and is called on
                 each process for the rows of its own devices only.
-            n: size of the matrix, if it is given by a function.
+            n: size of the matrix, if it is given by a function; beside an array, the array's or `None`.
             mesh: devices; `None` for the default one. They may belong to several processes, which make the same call.
             dtype: of the matrix, if it is given by a function: `"float32"`, or `"float64"` if JAX computes in 64 bits.
+                An array keeps its own as far as JAX does; beside it, `"float32"` counts as not given, and another dtype
+                has to be the array's.
 
         Raises:
-            ValueError: if the matrix is not square, not symmetric or not finite in its dtype, if a function returns
-                other shapes or no real numbers, or if processes were given different matrices, sizes or dtypes. Of
-                functions only the rows that they return are checked: nobody has all of them.
+            ValueError: if the matrix is not square, not symmetric or not finite in its dtype, if `n` or `dtype` is not
+                that of an array, if a function returns other shapes or no real numbers, or if processes were given
+                different matrices, sizes or dtypes. Of functions only the rows that they return are checked: nobody has
+                all of them.
             RuntimeError: on a process of several, if another one fails.
         """
         hosts = hosts_of(mesh)
@@ -55,6 +58,10 @@ class RowMatrix:
                 check_rectangular("matrix", matrix)
                 array = np.asarray(matrix)
                 kept, self.n, rows, whole = check_matrix(array), len(array), lambda which: array[which], [array]
+                if n is not None and check_int("n", n, 1) != self.n:
+                    raise ValueError(f"`n`: expected {self.n}, the size of `matrix`, or None, got {n}.")
+                if dtype != "float32" and floating(dtype) != kept:
+                    raise ValueError(f"`dtype`: expected {kept} as the array has it, got {dtype!r}; convert the array.")
         if hosts.count > 1:
             hosts.check_same("arguments of `RowMatrix`", fingerprint("rows", whole, n=self.n, dtype=kept.name))
         # Axes of `jax.make_mesh` are explicit ones, which refuse operands that lie elsewhere; these move them.

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Shaped
 
-from eqbook._checks import as_float, check_finite, check_numeric
+from eqbook._checks import as_float, check_finite, check_integers, check_numeric, check_square_images
 from eqbook.groups.finite import FiniteGroup, check_group
 from eqbook.groups.planar import cyclic, dihedral
 
@@ -31,7 +31,7 @@ class Action:
             x: array to move.
 
         Raises:
-            ValueError: if `g` is not an element or the axes do not fit.
+            ValueError: if `g` is not an element, the axes do not fit, or integers do not fit into those of JAX.
         """
         raise NotImplementedError
 
@@ -102,6 +102,7 @@ class RegularAction(Action):
             raise ValueError(
                 f"`x`: expected size {order}, the order of the group, on axis {self.axis}, got shape {np.shape(x)}."
             )
+        check_integers("x", x)
         return jnp.take(jnp.asarray(x), self.group.table[self.group.inverse[g]], axis=self.axis)
 
     def _key(self) -> Hashable:
@@ -138,6 +139,7 @@ class MatrixAction(Action):
 
     def __call__(self, g: int, x: Float[Array, "*batch d"]) -> Float[Array, "*batch d"]:
         check_numeric("x", x)
+        check_integers("x", x)
         x = jnp.asarray(x)
         # Cast to the dtype of integers, the matrix would be cut to integers as well.
         x = x if jnp.issubdtype(x.dtype, jnp.inexact) else as_float(x)
@@ -176,8 +178,8 @@ class ImageAction(Action):
         self._rotations, self._reflects = allowed[group]
 
     def __call__(self, g: int, x: Shaped[Array, "*batch size size channels"]) -> Shaped[Array, "..."]:
-        if np.ndim(x) < 3 or np.shape(x)[-2] != np.shape(x)[-3]:
-            raise ValueError(f"`x`: expected square images [..., size, size, channels], got shape {np.shape(x)}.")
+        check_square_images("x", x)
+        check_integers("x", x)
         x = jnp.asarray(x)
         g = self.group.check_element(g)
         rows, columns = x.ndim - 3, x.ndim - 2

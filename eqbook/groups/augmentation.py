@@ -4,7 +4,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Shaped
 
-from eqbook._checks import check_int, check_numeric, check_rectangular
+from eqbook._checks import check_int, check_integers, check_numeric, check_rectangular
 from eqbook.groups.actions import Action, check_action
 from eqbook.groups.finite import FiniteGroup, check_group
 
@@ -20,10 +20,11 @@ def orbit(action: Action, x: Shaped[Array, "..."]) -> Shaped[Array, "order ..."]
         Array of shape `[order, *x.shape]`.
 
     Raises:
-        ValueError: if `action` is none, or `x` is nothing that it moves.
+        ValueError: if `action` is none, `x` is nothing that it moves, or its integers do not fit into those of JAX.
     """
     check_action("action", action)
     check_numeric("x", x)
+    check_integers("x", x)
     return jnp.stack([jnp.asarray(action(g, x)) for g in action.group.elements])
 
 
@@ -42,7 +43,8 @@ def augment(
         Inputs and targets with `order * n` examples.
 
     Raises:
-        ValueError: if the two actions belong to different groups, or `x` and `y` differ in length.
+        ValueError: if the two actions belong to different groups, `x` and `y` differ in length, or integers do not fit
+            into those of JAX.
     """
     check_action("action_x", action_x)
     check_action("action_y", action_y)
@@ -50,6 +52,7 @@ def augment(
         raise ValueError(f"`action_y`: expected an action of {action_x.group!r}, got one of {action_y.group!r}.")
     for name, z in (("x", x), ("y", y)):
         check_numeric(name, z)
+        check_integers(name, z)
         if np.ndim(z) == 0:
             raise ValueError(f"`{name}`: expected examples [n, ...], got one number, {z!r}.")
     if np.shape(x)[:1] != np.shape(y)[:1]:

@@ -44,7 +44,6 @@ class Irrep:
         return np.trace(self.matrices, axis1=1, axis2=2)
 
 
-@lru_cache(maxsize=64)
 def irreps(group: FiniteGroup, real: bool = False) -> tuple[Irrep, ...]:
     r"""The irreducible representations of a group, one of each class, the trivial one first.
 
@@ -66,7 +65,12 @@ def irreps(group: FiniteGroup, real: bool = False) -> tuple[Irrep, ...]:
     References:
         Serre, "Linear Representations of Finite Groups", 1977, sections 2.4, 5.1, 5.3 and 13.2.
     """
-    check_group("group", group)
+    check_group("group", group)  # what is no group may have no hash, which the cache needs
+    return _irreps(group, bool(real))
+
+
+@lru_cache(maxsize=64)
+def _irreps(group: FiniteGroup, real: bool) -> tuple[Irrep, ...]:
     if np.array_equal(group.table, cyclic(group.order).table):
         return _cyclic(group.order, real)
     if group.order % 2 == 0 and np.array_equal(group.table, dihedral(group.order // 2).table):

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
-from eqbook._checks import as_float, check_finite, check_int, check_ints, check_key, check_numeric
+from eqbook._checks import as_float, check_finite, check_int, check_integers, check_ints, check_key, check_numeric
 
 IMAGE_SYMMETRIES = ("identity", "O(3) x I", "O(3)^d", "P(3d)", "O(3d)")
 
@@ -107,10 +107,11 @@ class ColourRotation(ImageSymmetry):
     r"""$(\tau x)_a = R_a x_a$ for the colour vector $x_a$ of each pixel $a$.
 
     Args:
-        matrices: $R$, `[c, c]`, the same for all pixels, or $R_a$, `[h, w, c, c]`; float64.
+        matrices: $R$, `[c, c]`, the same for all pixels, or $R_a$, `[h, w, c, c]`; float64, copied. Orthogonal, to
+            1e-5 in each entry of $R R^\top$.
 
     Raises:
-        ValueError: if these are no finite square matrices.
+        ValueError: if these are no finite square matrices, or one is not orthogonal.
     """
 
     matrices: Float[np.ndarray, "*hw c c"]
@@ -120,7 +121,9 @@ class ColourRotation(ImageSymmetry):
         shape = np.shape(self.matrices)
         if len(shape) not in (2, 4) or shape[-1] != shape[-2]:
             raise ValueError(f"`matrices`: expected [c, c] or [h, w, c, c], got shape {shape}.")
-        object.__setattr__(self, "matrices", np.asarray(self.matrices))  # lists have no shape
+        matrices = np.array(self.matrices)  # a copy: the caller may go on to change its own
+        _check_orthogonal("matrices", matrices, np.eye(shape[-1]))
+        object.__setattr__(self, "matrices", matrices)
 
     def __call__(self, x: Float[Array, "*batch h w c"]) -> Float[Array, "*batch h w c"]:
         """The images `x`, moved; in their dtype if that is floating."""
@@ -140,7 +143,7 @@ class EntryPermutation(ImageSymmetry):
     r"""$(\tau x)_i = x_{\pi(i)}$ for the numbers of an image, pixels and channels in one row.
 
     Args:
-        order: $\pi$, `[h * w * c]`.
+        order: $\pi$, `[h * w * c]`, copied.
 
     Raises:
         ValueError: if it is no permutation.
@@ -150,14 +153,15 @@ class EntryPermutation(ImageSymmetry):
 
     def __post_init__(self) -> None:
         check_numeric("order", self.order)
-        order = np.asarray(self.order)
+        order = np.array(self.order)  # a copy: the caller may go on to change its own
         if order.ndim != 1 or order.dtype.kind not in "iu" or not (np.sort(order) == np.arange(order.size)).all():
             raise ValueError(f"`order`: expected each of 0 .. h * w * c - 1 once, got shape {order.shape}.")
-        object.__setattr__(self, "order", order)  # lists have no shape
+        object.__setattr__(self, "order", order)
 
     def __call__(self, x: Shaped[Array, "*batch h w c"]) -> Shaped[Array, "*batch h w c"]:
         """The images `x`, moved; exact in any dtype."""
         check_numeric("x", x)
+        check_integers("x", x)
         return _flattened(jnp.asarray(x), len(self.order))[..., self.order].reshape(x.shape)
 
     def inverse(self) -> "EntryPermutation":
@@ -170,10 +174,11 @@ class EntryRotation(ImageSymmetry):
     r"""$\tau x = R x$ for the numbers of an image, pixels and channels in one row.
 
     Args:
-        matrix: $R$, `[h * w * c, h * w * c]`, float64.
+        matrix: $R$, `[h * w * c, h * w * c]`, float64. Orthogonal: $R R^\top p = p$ to 1e-5 for four random vectors
+            $p$ with entries of about 1. An array is kept, not copied, since it may be large: change it no more.
 
     Raises:
-        ValueError: if this is no finite square matrix.
+        ValueError: if this is no finite square matrix, or it is not orthogonal.
     """
 
     matrix: Float[np.ndarray, "hwc hwc"]
@@ -183,7 +188,10 @@ class EntryRotation(ImageSymmetry):
         shape = np.shape(self.matrix)
         if len(shape) != 2 or shape[0] != shape[1]:
             raise ValueError(f"`matrix`: expected [h * w * c, h * w * c], got shape {shape}.")
-        object.__setattr__(self, "matrix", np.asarray(self.matrix))  # lists have no shape
+        matrix = np.asarray(self.matrix)  # lists have no shape
+        # Four vectors: R R^T itself takes a second for 32 by 32 pixels in colour, and the inverse asks for it again.
+        _check_orthogonal("matrix", matrix, np.random.default_rng(0).standard_normal((len(matrix), 4)))
+        object.__setattr__(self, "matrix", matrix)
 
     def __call__(self, x: Float[Array, "*batch h w c"]) -> Float[Array, "*batch h w c"]:
         """The images `x`, moved; in their dtype if that is floating."""
@@ -200,6 +208,19 @@ def _generator(key: jax.Array) -> np.random.Generator:
     """NumPy's generator, seeded by the words of a key."""
     typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
     return np.random.default_rng(np.asarray(jax.random.key_data(key) if typed else key).tolist())
+
+
+def _check_orthogonal(name: str, R: Float[np.ndarray, "*hw c c"], probes: Float[np.ndarray, "c p"]) -> None:
+    r"""Raise unless $R R^\top p = p$ for each column of `probes`.
+
+    The tolerance is wide enough for matrices computed in float32, far below any error of a wrong one.
+    """
+    back = R @ (R.swapaxes(-1, -2) @ probes)
+    if not np.allclose(back, np.broadcast_to(probes, back.shape), rtol=0, atol=1e-5):
+        raise ValueError(
+            f"`{name}`: expected orthogonal matrices, got one with R R^T different from 1; the Q of "
+            "`numpy.linalg.qr` is orthogonal."
+        )
 
 
 def _flattened(x: Shaped[Array, "*batch h w c"], size: int) -> Shaped[Array, "*batch hwc"]:

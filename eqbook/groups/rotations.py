@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Float64, Real
 
-from eqbook._checks import as_float, check_finite, check_int, check_rectangular
+from eqbook._checks import as_float, check_finite, check_int, check_square_images
 from eqbook.groups.actions import Action, check_action
 from eqbook.groups.finite import FiniteGroup, check_group
 from eqbook.groups.planar import cyclic
@@ -52,9 +52,7 @@ def rotate_images(
         Transactions on Image Processing 4, 1995, https://doi.org/10.1109/83.465102
     """
     _check_order(order)
-    check_rectangular("images", images)
-    if np.ndim(images) < 3 or np.shape(images)[-2] != np.shape(images)[-3]:
-        raise ValueError(f"`images`: expected square images [..., size, size, channels], got shape {np.shape(images)}.")
+    check_square_images("images", images)
     if not _is_angle(angle):
         raise ValueError(f"`angle`: expected a finite number of degrees, got {angle!r}; map over several with vmap.")
     images = as_float(images, "images")

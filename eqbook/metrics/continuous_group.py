@@ -7,7 +7,7 @@ import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from eqbook._checks import as_float, check_batch, check_int, check_key, check_net, check_range, check_same_features
 from eqbook.dynamics import EnsembleLaw, Schedule
@@ -58,8 +58,12 @@ def rkhs_norm(law: EnsembleLaw, t: float, schedule: Schedule | None = None) -> F
     References:
         Aronszajn, "Theory of Reproducing Kernels", 1950.
     """
-    a = _coefficients(law, t, schedule)
-    return check_range("law", jnp.sqrt(jnp.maximum(jnp.sum(a * law.train_mean(t, schedule), axis=0), 0)))
+    # In units of powers of 2: the square of a norm that fits may not, and nothing is rounded.
+    a, exponents = _in_units(_coefficients(law, t, schedule))
+    mean, others = _in_units(law.train_mean(t, schedule))
+    half, odd = jnp.divmod(exponents + others, 2)
+    squared = jnp.ldexp(jnp.sum(a * mean, axis=0), odd)
+    return check_range("law", jnp.ldexp(jnp.sqrt(jnp.maximum(squared, 0)), half))
 
 
 def continuous_group_bound(
@@ -180,6 +184,12 @@ def _coefficients(law: EnsembleLaw, t: float, schedule: Schedule | None) -> Floa
     if not isinstance(law, EnsembleLaw):
         raise ValueError(f"`law`: expected an EnsembleLaw, got {type(law).__name__}; write eq.EnsembleLaw(ntk, y=y).")
     return law.mean(jnp.eye(len(law.eigenvalues), dtype=law.eigenvalues.dtype), t, schedule)
+
+
+def _in_units(x: Float[Array, "n k"]) -> tuple[Float[Array, "n k"], Int[Array, " k"]]:
+    """$x_j / 2^{e_j}$ and $e_j$, so that the largest entry of a column lies between 1/2 and 1."""
+    exponents = jnp.frexp(jnp.max(jnp.abs(x), axis=0))[1]
+    return jnp.ldexp(x, -exponents), exponents
 
 
 def _output(net: Any, params: Any, x: Float[Array, "..."]) -> Float[Array, ""]:

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from eqbook._checks import check_batch, check_function, check_int, check_key
+from eqbook._checks import check_batch, check_function, check_int, check_integers, check_key
 from eqbook.metrics.orbits import same_class_fraction
 
 Rotate = Callable[[Array, Array], Array]
@@ -39,7 +39,8 @@ def random_rotation_fraction(
         independent, since they share the angles.
 
     Raises:
-        ValueError: if `x` is no batch, or `rotate` or `predict` is no function or returns arrays of another shape.
+        ValueError: if `x` is no batch, its integers do not fit into those of JAX, or `rotate` or `predict` is no
+            function or returns arrays of another shape.
 
     References:
         Gerken, Kessel, "Emergent Equivariance in Deep Ensembles", ICML 2024, https://arxiv.org/abs/2403.03103
@@ -49,6 +50,7 @@ def random_rotation_fraction(
     check_int("rotations", rotations, 1)
     check_function("predict", predict, "lambda x: net.apply(params, x)")
     check_function("rotate", rotate, "eq.groups.rotate_images")
+    check_integers("x", x)
     x = jnp.asarray(x)
     check_key("key", key)
     angles = jax.random.uniform(key, (rotations,), maxval=360)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from eqbook._checks import as_float, check_int
+from eqbook._checks import as_float, check_int, check_odd
 from eqbook.networks.convolution import correlate
 
 # Not `lecun_normal`, the default of Flax: that law is cut off at two standard deviations, so rotations change it.
@@ -39,9 +39,7 @@ class StridedConv(nn.Module):
 
     @nn.compact
     def __call__(self, x: Float[Array, "n h w c"]) -> Float[Array, "n h2 w2 features"]:
-        k, s = check_int("kernel_size", self.kernel_size, 1), check_int("strides", self.strides, 1)
-        if k % 2 == 0:
-            raise ValueError(f"`kernel_size`: expected an odd number, got {k}; an even filter has no middle.")
+        k, s = check_odd("kernel_size", self.kernel_size), check_int("strides", self.strides, 1)
         if np.ndim(x) != 4:
             raise ValueError(f"`x`: expected images [n, height, width, channels], got shape {np.shape(x)}.")
         x = as_float(x)

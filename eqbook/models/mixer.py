@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from eqbook._checks import as_float, check_int
+from eqbook._checks import as_float, check_int, check_rectangular
 from eqbook.models.conv import gaussian
 
 # blocks, hidden features, hidden units of the token mixing and of the channel mixing
@@ -75,7 +75,8 @@ class MLPMixer(nn.Module):
 
     @nn.compact
     def __call__(self, x: Float[Array, "n h w c"]) -> Float[Array, "n classes"]:
-        x = nn.Dense(self.features, kernel_init=gaussian, name="embed")(patches(x, self.patch))
+        patch = check_int("patch", self.patch, 1)
+        x = nn.Dense(self.features, kernel_init=gaussian, name="embed")(patches(x, patch))
         for _ in range(self.blocks):
             x = MixerBlock(self.token_units, self.channel_units)(x)
         x = jnp.mean(nn.LayerNorm()(x), axis=1)
@@ -90,15 +91,17 @@ def patches(x: Float[Array, "n h w c"], p: int) -> Float[Array, "n patches ppc"]
         p: side of a patch in pixels.
 
     Raises:
-        ValueError: if the patches do not tile the image.
+        ValueError: if the patches do not tile the image, or `p` is no positive integer.
     """
-    check_int("patch", p, 1)
-    if np.ndim(x) != 4 or x.shape[1] % p or x.shape[2] % p:
+    check_int("p", p, 1)
+    check_rectangular("x", x)
+    if np.ndim(x) != 4 or np.shape(x)[1] % p or np.shape(x)[2] % p:
         raise ValueError(
             f"`x`: expected images [n, height, width, channels] with sides divisible by {p}, got shape {np.shape(x)}."
         )
+    x = as_float(x)
     n, h, w, c = x.shape
-    return as_float(x).reshape(n, h // p, p, w // p, p, c).transpose(0, 1, 3, 2, 4, 5).reshape(n, -1, p * p * c)
+    return x.reshape(n, h // p, p, w // p, p, c).transpose(0, 1, 3, 2, 4, 5).reshape(n, -1, p * p * c)
 
 
 def mixer(size: str, *, patch: int | None = None, classes: int = 1000) -> MLPMixer:

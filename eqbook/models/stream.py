@@ -10,7 +10,7 @@ import numpy as np
 import optax
 from jaxtyping import Array, Float, Int
 
-from eqbook._checks import check_finite, check_ndim
+from eqbook._checks import check_finite, check_int, check_ndim
 from eqbook.data.image_folder import batch_rows
 from eqbook.ensembles.arguments import check_classes, check_training
 from eqbook.ensembles.losses import cross_entropy
@@ -53,8 +53,8 @@ def train_on_stream(
         Parameters, and the loss of each step in nats, before it.
 
     Raises:
-        ValueError: if there are not as many batches as steps, images are no floating numbers, a class is not one of the
-            network's outputs, or an argument is not of its kind.
+        ValueError: if there are not as many batches as steps, images are no floating numbers, a batch has not one class
+            for each image, a class is not one of the network's outputs, or an argument is not of its kind.
         FloatingPointError: if the loss is no longer finite; names the step.
     """
     check_training(net, optimizer)
@@ -87,13 +87,17 @@ def predict_on_stream(
     Args:
         net: Flax module.
         params: its parameters.
-        batches: images `[n, h, w, c]` and classes `[n]`.
+        batches: images `[n, h, w, c]` in floating numbers and classes `[n]`, which are handed back as they are.
 
     Raises:
-        ValueError: if there is no batch.
+        ValueError: if there is no batch, images are no floating numbers, or a batch has not one class for each image.
     """
     _check_batches(batches)
-    found = [(np.asarray(_outputs(net, params, jnp.asarray(x))), np.asarray(y)) for x, y in batches]
+    found = []
+    for images, classes in batches:
+        x, y = jnp.asarray(images), np.asarray(classes)
+        _check_images(x, y)
+        found.append((np.asarray(_outputs(net, params, x)), y))
     if not found:
         raise ValueError("`batches`: expected at least one batch, got none.")
     scores, labels = zip(*found)
@@ -114,15 +118,20 @@ def batches_of(
             order and the rest.
 
     Raises:
-        ValueError: if the numbers of images and of classes differ, or `batch_size` is not positive.
+        ValueError: if the numbers of images and of classes differ, or a number is out of range; at once, before the
+            first batch is asked for.
     """
     for name, array in (("x", x), ("y", y)):
         if not isinstance(array, np.ndarray | jax.Array) or array.ndim == 0:
             raise ValueError(f"`{name}`: expected an array [n, ...], got {array!r}.")
     if len(x) != len(y):
         raise ValueError(f"`y`: expected a class for each of {len(x)} images, got {len(y)}.")
-    for rows in batch_rows(range(len(x)), batch_size, epochs, seed):
-        yield x[rows], y[rows]
+    check_int("batch_size", batch_size, 1)
+    check_int("epochs", epochs, 0)
+    if seed is not None:
+        check_int("seed", seed, 0)
+    # Not `yield`: it would put off these checks until the first batch.
+    return ((x[rows], y[rows]) for rows in batch_rows(range(len(x)), batch_size, epochs, seed))
 
 
 def _check_batches(batches: Any) -> None:
@@ -130,12 +139,19 @@ def _check_batches(batches: Any) -> None:
         raise ValueError(f"`batches`: expected pairs of images and classes, got {batches!r}; see `batches_of`.")
 
 
-def _check_batch(x: Array, y: np.ndarray, classes: int) -> None:
-    """Raise unless images are floating numbers, which integers from files are not yet, and classes those there are."""
+def _check_images(x: Array, y: np.ndarray) -> None:
+    """Raise unless images are floating numbers, which integers from files are not yet, and each has a class."""
     if not jnp.issubdtype(x.dtype, jnp.floating):
         raise ValueError(f"`batches`: expected images in floating numbers, got {x.dtype}; see `eqbook.data.to_unit`.")
+    if y.ndim != 1 or y.shape != x.shape[:1]:
+        raise ValueError(f"`batches`: expected a class for each of {x.shape[:1]} images, got shape {y.shape}.")
+
+
+def _check_batch(x: Array, y: np.ndarray, classes: int) -> None:
+    """Raise unless there are floating images and, for each, a class that the network knows."""
     if y.ndim != 1 or not jnp.issubdtype(y.dtype, jnp.integer):
         raise ValueError(f"`batches`: expected integer classes [n], got shape {y.shape}, dtype {y.dtype}.")
+    _check_images(x, y)
     check_classes(y, classes)
 
 

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from eqbook._checks import check_batch, check_net, check_same_features, native
+from eqbook._checks import check_batch, check_integers, check_net, check_same_features, native
 from eqbook.grams import Gram
 
 
@@ -29,7 +29,8 @@ def empirical_kernels(
         `Gram` with `nngp` and `ntk`, both `[n1, n2]`.
 
     Raises:
-        ValueError: if `net` is none, a batch is empty or not finite, or the two do not fit together.
+        ValueError: if `net` is none, a batch is empty or not finite, its integers do not fit into those of JAX, or the
+            two do not fit together.
 
     References:
         Jacot, Gabriel, Hongler, "Neural Tangent Kernel: Convergence and Generalization in Neural Networks", 2018,
@@ -40,7 +41,9 @@ def empirical_kernels(
     if x2 is not None:
         check_batch("x2", x2)
         check_same_features("x1", x1, "x2", x2)
+        check_integers("x2", x2)
         x2 = jnp.asarray(native(x2))
+    check_integers("x1", x1)  # integers stay what they are: some modules, such as embeddings, take nothing else
     x1 = jnp.asarray(native(x1))
 
     def outputs(p, x):

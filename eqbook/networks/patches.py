@@ -3,10 +3,11 @@
 from collections.abc import Callable
 
 import flax.linen as nn
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from eqbook._checks import as_float, check_int
+from eqbook._checks import as_float, check_int, check_odd
 from eqbook.networks.convolution import correlate
 
 
@@ -37,9 +38,7 @@ class PatchConv(nn.Module):
 
     @nn.compact
     def __call__(self, x: Float[Array, "*batch h w c"]) -> Float[Array, "*batch h w features"]:
-        k = check_int("kernel_size", self.kernel_size, 1)
-        if k % 2 == 0:
-            raise ValueError(f"`kernel_size`: expected an odd number, got {k}; an even filter has no middle.")
+        k = check_odd("kernel_size", self.kernel_size)
         if np.ndim(x) < 3:
             raise ValueError(f"`x`: expected images [..., height, width, channels], got shape {np.shape(x)}.")
         x = as_float(x)
@@ -72,6 +71,8 @@ def mean_pool(x: Float[Array, "*batch h w c"], size: int = 2) -> Float[Array, "*
             f"got shape {np.shape(x)}."
         )
     x = as_float(x)  # a sum of bytes would overflow
+    # In 16 bits a sum over a large square would stand still, or be infinite where the mean is not.
+    wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))
     # A sum of strided slices: on the CPU about twice as fast as a mean over reshaped axes, gradient included.
-    corners = [x[..., i::size, j::size, :] for i in range(size) for j in range(size)]
-    return sum(corners[1:], corners[0]) / size**2
+    corners = [wide[..., i::size, j::size, :] for i in range(size) for j in range(size)]
+    return (sum(corners[1:], corners[0]) / size**2).astype(x.dtype)

@@ -149,6 +149,11 @@ def test_quarter_turns_are_the_action():
         np.testing.assert_array_equal(quarter_turn(x, -90 * g), QUARTERS(C4.inverse[g], x))
 
 
+def test_quarter_turns_of_lists():
+    x = [[[1.0], [2.0]], [[3.0], [4.0]]]
+    np.testing.assert_array_equal(quarter_turn(x, 90)[..., 0], [[2, 4], [1, 3]])
+
+
 @pytest.mark.parametrize(
     ("call", "argument"),
     [
@@ -158,6 +163,8 @@ def test_quarter_turns_are_the_action():
         (lambda: params_of(Canonicalized(4, FrameScores(8, (2,), 3), PlainCNN()), images()), "scores"),
         (lambda: quarter_turn(images(), 45), "angle"),
         (lambda: quarter_turn(jnp.ones((1, 4, 5, 1)), 90), "x"),
+        (lambda: quarter_turn([[[1.0], [2.0]], [[3.0]]], 90), "x"),
+        (lambda: quarter_turn(np.full((1, 1, 1), 2**40), 90), "x"),
     ],
 )
 def test_bad_input(call, argument):

@@ -38,6 +38,16 @@ def test_bytes_are_numbers():
     np.testing.assert_array_equal(halve(x), halve(x.astype(np.float32)))
 
 
+@pytest.mark.parametrize("narrow", [jnp.float16, jnp.bfloat16])
+@pytest.mark.parametrize("size", [6, 7])
+def test_halving_in_16_bits_is_that_of_wider_numbers(narrow, size):
+    """Eight times 1e4 is infinite in float16."""
+    x = (1e4 * normal(0, (1, size, size, 1))).astype(narrow)
+    halved = halve(x)
+    assert halved.dtype == narrow and jnp.isfinite(halved).all()
+    np.testing.assert_array_equal(halved, halve(x.astype(jnp.float32)).astype(narrow))
+
+
 @pytest.mark.parametrize("shape", [(4, 4), (1, 4, 1), (4, 1, 1)])
 def test_bad_input(shape):
     with pytest.raises(ValueError, match="`x`: expected images"):

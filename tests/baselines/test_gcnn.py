@@ -94,6 +94,7 @@ def test_matching_width_is_the_closest(make):
         (lambda: cnn_partner(eq.Dense(2)), "`net`: expected a Sequential"),
         (lambda: matching_width(lambda w: eq.Dense(w), 0, (1, 3)), "`parameters`"),
         (lambda: matching_width(lambda w: eq.Sequential(eq.Dense(5)), 100, (1, 3)), "`make`: expected more parameters"),
+        (lambda: matching_width(lambda w: eq.Sequential(eq.Dense(5)), 10, (1, 3)), "`make`: .* width 2 than for 1"),
     ],
 )
 def test_bad_input(call, message):

@@ -54,9 +54,25 @@ def test_filters_at_45_degrees_are_those_at_0_where_both_are_known():
         (lambda: circular_harmonics(4), "kernel_size"),
         (lambda: circular_harmonics(0), "kernel_size"),
         (lambda: circular_harmonics(3.0), "kernel_size"),
+        (lambda: circular_harmonics([3]), "kernel_size"),
         (lambda: turned_basis(0, 3), "n"),
+        (lambda: turned_basis(4, 2), "kernel_size"),
+        (lambda: turned_basis(np.ones(1), 3), "n"),
     ],
 )
 def test_bad_input(call, argument):
     with pytest.raises(ValueError, match=f"`{argument}`"):
         call()
+
+
+def test_what_is_refused_does_not_depend_on_earlier_calls():
+    """1.0 and True equal 1, so a cache that is asked first would give what it has."""
+    assert turned_basis(1, 1) is turned_basis(1, 1) and circular_harmonics(1) is circular_harmonics(1)
+    for wrong in (1.0, True):
+        for call, argument in (
+            (lambda wrong=wrong: turned_basis(wrong, 1), "n"),
+            (lambda wrong=wrong: turned_basis(1, wrong), "kernel_size"),
+            (lambda wrong=wrong: circular_harmonics(wrong), "kernel_size"),
+        ):
+            with pytest.raises(ValueError, match=f"`{argument}`: expected an integer"):
+                call()

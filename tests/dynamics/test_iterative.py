@@ -125,6 +125,16 @@ def test_rows_that_a_function_may_return():
         assert RowMatrix(lambda which: NTK[which], n=4, dtype="float64").array.dtype == np.float64
 
 
+def test_size_and_dtype_of_a_whole_matrix_are_its_own():
+    assert RowMatrix(NTK, 4, dtype="float32").n == RowMatrix(NTK, dtype=np.float32).n == 4
+    with jax.enable_x64(True):
+        wide = NTK.astype(float)
+        for dtype in ("float32", "float64", np.float64):  # float32 is what stands there if none is given
+            assert RowMatrix(wide, dtype=dtype).array.dtype == np.float64
+        with pytest.raises(ValueError, match="`dtype`: expected float32 as the array has it, got 'float64'"):
+            RowMatrix(NTK, dtype="float64")
+
+
 def test_rows_from_a_function_equal_those_of_the_matrix():
     ntk, y = problem(50, dtype="float32")
     calls = []
@@ -304,6 +314,10 @@ NTK, Y = np.eye(4, dtype=np.float32), np.ones((4, 1), np.float32)
         (lambda: RowMatrix(lambda which: NTK[which], n=4, dtype="bfloat16"), "dtype"),
         (lambda: RowMatrix(lambda which: NTK[which], n=4, dtype="text"), "dtype"),
         (lambda: RowMatrix(lambda which: NTK[which]), "n"),
+        (lambda: RowMatrix(NTK, n=7), "n"),
+        (lambda: RowMatrix(NTK, n="4"), "n"),
+        (lambda: RowMatrix(NTK, dtype="text"), "dtype"),
+        (lambda: RowMatrix(NTK, dtype="float64"), "dtype"),
         (lambda: solve(RowMatrix(NTK), np.ones((4, 0))), "y"),
         (lambda: learned_targets(RowMatrix(NTK), np.ones((4, 0)), 1.0), "y"),
         (lambda: solve(RowMatrix(NTK), np.ones(4)), "y"),

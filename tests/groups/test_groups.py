@@ -149,6 +149,7 @@ def test_lists_of_images():
 S = np.array([[0, 1, 2], [1, 0, 2], [2, 1, 0]])
 NONASSOCIATIVE = np.array([[0, 1, 2, 3, 4], [1, 0, 3, 4, 2], [2, 4, 0, 1, 3], [3, 2, 4, 0, 1], [4, 3, 1, 2, 0]])
 C4, C3 = eq.cyclic(4), eq.cyclic(3)
+WIDE = np.full(4, 2**40)  # would be 0 in 32 bits
 BAD = {
     "order 0": (lambda: eq.cyclic(0), "`n`: expected an integer of at least 1, got 0"),
     "order float": (lambda: eq.dihedral(2.0), "`n`: expected an integer of at least 1, got 2.0"),
@@ -192,6 +193,19 @@ BAD = {
         lambda: eq.groups.augmented_permutation(C4, 0, 1),
         "`n`: expected an integer of at least 1",
     ),
+    "wide integers": (lambda: eq.groups.orbit(TrivialAction(C4), WIDE), "`x`: expected integers between -2147483648"),
+    "wide inputs": (
+        lambda: eq.groups.augment(TrivialAction(C4), WIDE, TrivialAction(C4), np.ones(4)),
+        "`x`: expected integers",
+    ),
+    "wide targets": (
+        lambda: eq.groups.augment(TrivialAction(C4), np.ones(4), TrivialAction(C4), WIDE),
+        "`y`: expected integers",
+    ),
+    "wide pixels": (lambda: ImageAction(C4)(1, WIDE.reshape(2, 2, 1)), "`x`: expected integers"),
+    "wide vectors": (lambda: matrix_action("C4")(1, WIDE[:2]), "`x`: expected integers"),
+    "wide functions": (lambda: eq.groups.RegularAction(C4)(1, WIDE), "`x`: expected integers"),
+    "ragged image": (lambda: ImageAction(C4)(1, [[[1.0], [2.0]], [[3.0]]]), "`x`: .*lists that differ in length"),
     "permutation by nobody": (lambda: eq.groups.augmented_permutation(C4, 2, 9), "`g`: expected an element"),
 }
 

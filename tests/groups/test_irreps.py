@@ -164,6 +164,10 @@ def test_bad_arguments():
     C3, E = eq.cyclic(3), irreps(eq.dihedral(3))[-1]
     with pytest.raises(ValueError, match="`real`: expected False"):
         irreps(quaternions(), real=True)
+    for wrong in (C3.table, [[0]]):  # have no hash
+        for call in (irreps, symmetry_adapted_basis):
+            with pytest.raises(ValueError, match="`group`: expected a group"):
+                call(wrong)
     with pytest.raises(ValueError, match="`character`: expected one trace per element"):
         multiplicities(C3, np.ones(4))
     with pytest.raises(ValueError, match="`character`: expected the traces of a representation"):

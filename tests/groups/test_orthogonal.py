@@ -5,7 +5,14 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from eqbook.groups import IMAGE_SYMMETRIES, EntryPermutation, haar_orthogonal, rand_image_symmetry
+from eqbook.groups import (
+    IMAGE_SYMMETRIES,
+    ColourRotation,
+    EntryPermutation,
+    EntryRotation,
+    haar_orthogonal,
+    rand_image_symmetry,
+)
 from eqbook.testing import monte_carlo_z, relative_error, tolerance
 
 SHAPE = (3, 4, 3)
@@ -141,6 +148,43 @@ def test_pixels_are_turned_independently():
     assert abs(monte_carlo_z(signs, 0)) < 5
     products = np.einsum("aij,bij->ab", matrices, matrices)
     assert (products[~np.eye(256, dtype=bool)] < 3 - 1e-3).all()
+
+
+def test_what_is_not_orthogonal_is_refused():
+    """A single wrong entry too, of one pixel or of one row; matrices computed in float32 are good enough."""
+    colours, entries = haar_orthogonal(KEY, 3, (2, 4)), haar_orthogonal(KEY, 300)
+    for good in (colours, colours.astype(np.float32), colours[0, 0].tolist(), np.eye(3, dtype=int)[[2, 0, 1]]):
+        ColourRotation(good)
+    for good in (entries, entries.astype(np.float32), entries.tolist(), np.eye(300, dtype=np.uint8)):
+        EntryRotation(good)
+    slightly = np.zeros_like(entries)
+    slightly[200, 100] = 1e-3
+    one_pixel = np.array(colours)
+    one_pixel[1, 2] *= 1.001
+    for make, wrong, name in (
+        (ColourRotation, np.diag([1.0, 1.0, 2.0]), "matrices"),
+        (ColourRotation, np.ones((3, 3)), "matrices"),
+        (ColourRotation, one_pixel, "matrices"),
+        (EntryRotation, np.diag([1.0, 1.0, 2.0]), "matrix"),
+        (EntryRotation, entries + slightly, "matrix"),
+        (EntryRotation, np.zeros((3, 3)), "matrix"),
+    ):
+        with pytest.raises(ValueError, match=f"`{name}`: expected orthogonal matrices"):
+            make(wrong)
+
+
+def test_changing_the_callers_array_does_not_change_the_map():
+    x = images()
+    for make, given in ((ColourRotation, haar_orthogonal(KEY, 3)), (EntryPermutation, np.arange(SIZE)[::-1].copy())):
+        move = make(given)
+        before = move(x)
+        given[:] = 0
+        np.testing.assert_array_equal(move(x), before)
+
+
+def test_a_permutation_refuses_integers_that_jax_would_wrap_around():
+    with pytest.raises(ValueError, match="`x`: expected integers between"):
+        EntryPermutation(np.arange(4))(np.full((1, 2, 2), 2**40))
 
 
 def test_bad_input():

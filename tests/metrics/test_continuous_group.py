@@ -76,6 +76,16 @@ def test_norm_by_hand(x64):
     np.testing.assert_allclose(rkhs_norm(law_of(NET, x, y), np.inf), end, rtol=1e-7)
 
 
+@pytest.mark.parametrize("size", [1e-37, 1e-25, 3.0, 1e20, 1e37])
+def test_norm_whose_square_leaves_the_dtype(size):
+    """The squares of these would be 0 or infinite in float32; each output has a size of its own."""
+    law = eq.EnsembleLaw(np.eye(2), y=np.array([[size, 3.0, 0.0], [0.0, 4.0, 0.0]]))
+    np.testing.assert_allclose(rkhs_norm(law, np.inf), [size, 5, 0], rtol=1e-6)
+    net, (x1, x2) = eq.Sequential(eq.Dense(1)), np.array([[[1.0, 0.0]], [[0.0, 1.0]]])
+    bound = continuous_group_bound(net, law, np.inf, x1, x2)  # their distance is 1
+    np.testing.assert_allclose(bound, [[size, 5, 0]], rtol=1e-6)
+
+
 @pytest.mark.parametrize("net", [NET, RELU], ids=["erf", "relu"])
 @pytest.mark.parametrize("t", TIMES)
 def test_kernel_bound_holds_over_the_circle(net, t, x64):

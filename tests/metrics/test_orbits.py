@@ -270,6 +270,10 @@ BAD = {
         lambda: random_rotation_fraction(jax.random.key(0), sector, turn, np.ones(2)),
         "`x`: expected a batch",
     ),
+    "wide integers": (
+        lambda: random_rotation_fraction(jax.random.key(0), sector, turn, np.full((3, 2), 2**40)),
+        "`x`: expected integers between",
+    ),
     "rotate": (
         lambda: random_rotation_fraction(jax.random.key(0), sector, lambda x, a: x[:1], np.ones((3, 2))),
         "`rotate`: expected a batch of shape",

@@ -102,6 +102,7 @@ def test_patches_are_squares_of_the_image():
     cut = patches(x, 2)
     assert cut.shape == (2, 6, 12)
     np.testing.assert_array_equal(cut[1, 4], x[1, 2:4, 2:4].reshape(-1))
+    np.testing.assert_array_equal(patches(x.tolist(), 2), cut)
 
 
 def test_first_weights_are_gaussian():
@@ -163,6 +164,9 @@ def test_an_ensemble_learns():
         (lambda: flax_recipe(4, 1, 2, base_rate=0.0), "`base_rate`: expected a positive number"),
         (lambda: count(ResNet((1,), stem="mnist"), 8), "`stem`: expected one of imagenet, cifar"),
         (lambda: count(MLPMixer(3, 1, 4, 4, 4), 8), "sides divisible by 3"),
+        (lambda: count(MLPMixer(0, 1, 4, 4, 4), 8), "`patch`: expected an integer of at least 1"),
+        (lambda: patches(np.ones((1, 2, 2, 1)), 0), "`p`: expected an integer of at least 1"),
+        (lambda: patches([[[1.0]], [[1.0], [2.0]]], 1), "`x`: .*lists that differ in length"),
         (lambda: count(StridedConv(3, 2), 8), "`kernel_size`: expected an odd number"),
         (lambda: count(StridedConv(3, 3, 0), 8), "`strides`: expected an integer of at least 1"),
     ],

@@ -67,5 +67,32 @@ def test_what_is_no_class_or_no_floating_image_is_refused(start):
         train_on_stream(NET, start, batches_of(pictures, y, 64), [0.1], PLAIN)
     with pytest.raises(ValueError, match="`batches`: expected integer classes"):
         train_on_stream(NET, start, batches_of(x, np.eye(2, dtype=np.float32)[y], 64), [0.1], PLAIN)
+    with pytest.raises(ValueError, match=r"`batches`: expected a class for each of \(64,\) images, got shape \(63,\)"):
+        train_on_stream(NET, start, [(x, y[1:])], [0.1], PLAIN)
     params, losses = train_on_stream(NET, start, [(x[:4].tolist(), y[:4].tolist())], [0.1], PLAIN)
     assert len(losses) == 1
+
+
+def test_a_prediction_refuses_what_training_refuses_of_images(start):
+    """Bytes from files would be scored as numbers 255 times too large."""
+    x, y = some()
+    with pytest.raises(ValueError, match="`batches`: expected images in floating numbers, got uint8; see .*to_unit"):
+        predict_on_stream(NET, start, batches_of(np.zeros(x.shape, np.uint8), y, 64))
+    for classes, shape in ((y[1:], r"\(63,\)"), (y[:, None], r"\(64, 1\)")):
+        with pytest.raises(ValueError, match=rf"a class for each of \(64,\) images, got shape {shape}"):
+            predict_on_stream(NET, start, [(x, y), (x, classes)])
+
+
+@pytest.mark.parametrize(
+    ("call", "argument"),
+    [
+        (lambda x, y: batches_of(x.tolist(), y, 8), "x"),
+        (lambda x, y: batches_of(x, y[1:], 8), "y"),
+        (lambda x, y: batches_of(x, y, 0), "batch_size"),
+        (lambda x, y: batches_of(x, y, 8, epochs=-1), "epochs"),
+        (lambda x, y: batches_of(x, y, 8, seed=-1), "seed"),
+    ],
+)
+def test_batches_are_refused_before_the_first_is_asked_for(call, argument):
+    with pytest.raises(ValueError, match=f"`{argument}`"):
+        call(*some())

@@ -81,6 +81,24 @@ def test_inputs_of_all_kinds_give_the_same_outputs():
         assert eq.empirical_kernels(net, params, x).ntk.shape == (3, 3)
 
 
+def test_empirical_kernels_take_integers_for_what_they_are():
+    """A module may count with them; those that JAX would wrap around are refused."""
+    import flax.linen as nn
+
+    class Words(nn.Module):
+        @nn.compact
+        def __call__(self, x):
+            return nn.Dense(2)(nn.Embed(5, 3)(x).sum(axis=1))
+
+    module, words = Words(), np.array([[0, 1], [1, 0], [2, 4]])
+    ntk = eq.empirical_kernels(module, module.init(quick_key(0), words), words).ntk
+    np.testing.assert_allclose(ntk[0], ntk[1], rtol=1e-6)
+    net, few = NETWORKS["relu"], np.ones((1, 4), np.int64)
+    for arguments, name in (((few * 3_000_000_000,), "x1"), ((few, few * 3_000_000_000), "x2")):
+        with pytest.raises(ValueError, match=f"`{name}`: expected integers between -2147483648 and 2147483647"):
+            eq.empirical_kernels(net, normal_parameters(net, (1, 4)), *arguments)
+
+
 @pytest.mark.parametrize("shape", [3, (3, 2.5), (3, None), (3, 0), np.ones(4)], ids=str)
 def test_bad_shape(shape):
     with pytest.raises(ValueError, match=r"`input_shape`: expected the shape of a batch .* it is `x.shape`"):

@@ -72,6 +72,15 @@ def test_pooling_and_norm_by_hand(x64):
     assert not apply(eq.Residual(eq.LayerNorm()))[0, 0, 0, 0] == X[0, 0, 0, 0]
 
 
+@pytest.mark.parametrize("narrow", [jnp.float16, jnp.bfloat16])
+@pytest.mark.parametrize("size", [1e-4, 1.0, 3e4])
+def test_norm_in_16_bits_is_that_of_wider_numbers(narrow, size):
+    """Squares in float16 are infinite from 256 on, and 0 below 2e-4."""
+    normed = eq.Sequential(eq.LayerNorm()).apply({}, jnp.array([[[[size, -size]]]], narrow))
+    assert normed.dtype == narrow
+    np.testing.assert_array_equal(normed[0, 0, 0], [1, -1])
+
+
 def test_bad_input():
     net = eq.Sequential(eq.Conv(2, (6, 5), padding="VALID"))
     with pytest.raises(ValueError, match=r"layer 0: Conv\(.*: expected images of at least \(6, 5\) pixels"):

@@ -49,6 +49,16 @@ def test_bytes_are_numbers():
     np.testing.assert_array_equal(conv.apply(params, x), conv.apply(params, x.astype(np.float32)))
 
 
+@pytest.mark.parametrize("narrow", [jnp.float16, jnp.bfloat16])
+def test_a_mean_in_16_bits_is_that_of_wider_numbers(narrow):
+    """A sum of 1024 ones stops at 256 in bfloat16, and four of 2e4 are infinite in float16."""
+    for value, side in ((1.0, 32), (2e4, 2)):
+        x = jnp.full((1, 32, 32, 1), value, narrow)
+        pooled = mean_pool(x, side)
+        assert pooled.dtype == narrow
+        np.testing.assert_array_equal(pooled, x[:, ::side, ::side])
+
+
 def test_without_bias_there_is_none():
     assert list(PatchConv(2, use_bias=False).init(quick_key(0), jnp.zeros((1, 4, 4, 1)))["params"]) == ["kernel"]
 
