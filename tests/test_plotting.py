@@ -2,6 +2,7 @@
 
 import io
 import re
+import sys
 
 import matplotlib
 import numpy as np
@@ -11,7 +12,6 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 from eqbook import plotting
-from eqbook.plotting.style import register_display
 from eqbook.plotting.svg import INK, alternative_text
 
 
@@ -41,8 +41,11 @@ def test_ink_is_the_page_s_text_colour(style):
     svg = plotting.to_svg(draw())
     assert svg.startswith("<svg ") and svg.rstrip().endswith("</svg>")
     assert "currentColor" in svg and INK not in svg
-    # Matplotlib leaves out the style of black shapes, and writes it for all others.
     assert not re.search(r"(fill|stroke): ?(#000000|black)", svg)
+    # Of black text matplotlib writes no fill at all.
+    texts = re.findall(r'<g id="[^"]*text_\d+">\s*<!--.*?-->\s*<g ([^>]*)>', svg, re.S)
+    assert len(texts) == len(re.findall(r'id="[^"]*text_\d+"', svg)) > 20
+    assert all("fill: currentColor" in style for style in texts)
 
 
 def test_two_figures_share_no_id(style):
@@ -70,8 +73,11 @@ def test_contrast_of_graphics_is_at_least_three(color, background):
     assert (high + 0.05) / (low + 0.05) >= 3
 
 
-def test_outside_a_notebook_nothing_is_registered(style):
-    assert register_display() is None
+def test_the_style_needs_no_ipython(monkeypatch):
+    monkeypatch.setitem(sys.modules, "IPython", None)  # importing it fails
+    with matplotlib.rc_context():
+        plotting.use_style()
+        assert matplotlib.rcParams["text.color"] == INK
 
 
 def test_a_notebook_gets_inline_svg(style, monkeypatch):

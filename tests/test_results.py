@@ -241,6 +241,13 @@ def test_commit_without_git(monkeypatch, tmp_path):
         (Quantity(3.85, 0.12), "3.85 ± 0.12"),
         (Quantity(71.4, 23.0), "71 ± 23"),
         (Quantity(4.0, 0.0), "4.000 ± 0.000"),
+        (Quantity(0.0, 0.0), "0.000 ± 0.000"),
+        (Quantity(-1250.0, 0.0), "-1250.000 ± 0.000"),
+        (Quantity(2e-4, 0.0), "0.0002000 ± 0.0000000"),
+        (Quantity(-0.012345, 0.0), "-0.01235 ± 0.00000"),
+        (Quantity(2e-4, interval=(2e-4, 2e-4)), "0.0002000 (0.0002000 to 0.0002000)"),
+        (Quantity(None, interval=(2e-4, 2e-4)), "0.0002000 to 0.0002000"),
+        (Quantity(2e-30, 0.0), "2.000e-30 ± 0.000e+00"),
         (Quantity(3.978, interval=(3.908, 3.991)), "3.978 (3.908 to 3.991)"),
         (Quantity(None, interval=(2.82, 3.67)), "2.82 to 3.67"),
         (Quantity(1e-30, 2e-31), "1.000e-30 ± 2.000e-31"),
@@ -359,6 +366,26 @@ def test_a_list_that_holds_itself(folder):
     assert results.read("chapter") is None
 
 
-def test_comparison_without_rows(folder):
-    with pytest.raises(ValueError, match="`rows`"):
-        results.comparison([], "chapter")
+@pytest.mark.parametrize(
+    "rows", [[], (), (row for row in ()), None, 3], ids=["list", "tuple", "generator", "None", "3"]
+)
+def test_comparison_without_rows(folder, rows):
+    with pytest.raises(ValueError, match="`rows`: expected a list of at least one `Row`, got (none|None|3)"):
+        results.comparison(rows, "chapter")
+
+
+def test_comparison_takes_rows_from_a_generator(folder):
+    rows = [Row("x", Quantity(2.0)), Row("y", Quantity(3.0))]
+    assert results.comparison((row for row in rows), "chapter").rows == results.comparison(rows, "chapter").rows
+    assert len(results.comparison(iter(rows), "chapter").rows) == 2
+
+
+@pytest.mark.parametrize("key", ["array", "nested", "text"])
+def test_a_recorded_value_that_is_no_number_is_named_with_its_chapter(folder, key):
+    results.write("chapter", SETTINGS, VALUES | {"text": "none"}, 1)
+    with pytest.raises(
+        ResultsError, match=f"`{key}`: expected a number in the recorded run of 'chapter', got .*; name"
+    ):
+        results.read("chapter").quantity(key)
+    with pytest.raises(ResultsError, match=f"`{key}`: expected a number"):
+        results.comparison([Row("x", None, key)], "chapter")

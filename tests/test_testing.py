@@ -53,6 +53,19 @@ def test_relative_error_is_computed_in_double_precision(dtype):
         assert relative_error(np.full(100, 3e3, dtype), np.full(100, 4e3, dtype)) == 0.25
 
 
+@pytest.mark.parametrize("unit", [1e-320, 1e-170, 1e200, 1e300, 1e-170j, 1e200j])
+def test_relative_error_of_numbers_whose_squares_leave_the_range(unit):
+    """5e-170 squared is 0 in double precision, and 1e200 squared infinite: both errors were made up."""
+    assert relative_error(np.array([3.0, 1.0]) * unit, np.array([3.0, 4.0]) * unit) == pytest.approx(0.6, rel=1e-3)
+    assert relative_error(np.ones(2) * unit, np.ones(2) * unit) == 0
+
+
+def test_relative_error_is_that_of_the_plain_formula_bit_for_bit():
+    a, b = np.random.default_rng(0).normal(size=(2, 50, 7))
+    for one, other in ((a, b), (a + 1j * b, b), (a * 3e-60, b * 1e80)):
+        assert relative_error(one, other) == np.linalg.norm(one - other) / np.linalg.norm(other)
+
+
 def test_relative_error_of_zero():
     assert relative_error(np.zeros(2), np.zeros(2)) == 0
     assert relative_error(np.ones(2), np.zeros(2)) == np.inf

@@ -19,14 +19,20 @@ from typing import Any
 
 from chapters import is_chapter
 
-PACKAGES = ("jax", "jaxlib", "numpy", "flax", "optax", "neural-tangents", "e3nn-jax", "matplotlib")
-VARIABLES = (
-    "EQBOOK_DATA_DIR",
-    "EQBOOK_PROFILE",
-    "JAX_DEFAULT_MATMUL_PRECISION",
-    "JAX_ENABLE_X64",
-    "JAX_PLATFORMS",
-    "XLA_FLAGS",
+PACKAGES = (
+    *("jax", "jaxlib", "numpy", "scipy", "mpmath", "flax", "optax", "neural-tangents", "e3nn-jax", "matplotlib"),
+    "ipython",  # prints the values of cells
+    "jupyter-book",  # a page shows its version
+)
+# Variables on which outputs depend, by how their names begin ...
+VARIABLES = ("EQBOOK_", "JAX_", "XLA_FLAGS")
+# ... and those among them that change what is executed or where intermediate results are kept, and no output.
+NO_MATTER = (
+    "EQBOOK_NO_CACHE",
+    "EQBOOK_PAGES",
+    "EQBOOK_STORE_DIR",
+    "JAX_COMPILATION_CACHE_DIR",
+    "JAX_PERSISTENT_CACHE_",
 )
 KEPT_KEYS = 6
 # The kernels listen on this machine only; ipykernel warns that what they send is not encrypted.
@@ -79,7 +85,8 @@ def key_parts(root: Path) -> dict[str, Any]:
         root: The folder of `_config.yml`, with `eqbook/`, `benchmarks/` and `book/results/` below it.
 
     Returns:
-        File digests of the package, the benchmarks and the recorded runs, versions, and the variables of `VARIABLES`.
+        File digests of the package, the benchmarks and the recorded runs in use, versions, and the variables whose
+        names begin as `VARIABLES` says, but for those of `NO_MATTER`.
     """
     environment = {**os.environ, **chapter_environment(root)}
     parts = {
@@ -88,11 +95,15 @@ def key_parts(root: Path) -> dict[str, Any]:
         "benchmarks": _digests(root / "benchmarks"),
         "versions": {name: _version(name) for name in PACKAGES},
         "python": platform.python_version(),
-        "variables": {name: environment.get(name) for name in VARIABLES},
+        "variables": {
+            name: value
+            for name, value in environment.items()
+            if name.startswith(VARIABLES) and not name.startswith(NO_MATTER)
+        },
     }
     if environment["EQBOOK_PROFILE"] != "paper":
-        # A paper-profile run writes book/results itself: keyed on them, it would never find what it has just run.
-        parts["results"] = _digests(root / "book" / "results")
+        # A paper-profile run writes these itself: keyed on them, it would never find what it has just run.
+        parts["results"] = _digests(_results(root, environment.get("EQBOOK_RESULTS_DIR")))
     return parts
 
 
@@ -119,6 +130,11 @@ def prepare(root: Path) -> Path:
     for old in by_age[KEPT_KEYS:]:
         shutil.rmtree(old, ignore_errors=True)
     return folder
+
+
+def _results(root: Path, named: str | None) -> Path:
+    """Return the folder that chapters read recorded runs from; a relative path counts from a chapter's own folder."""
+    return root / "book" / "experiments" / Path(named).expanduser() if named else root / "book" / "results"
 
 
 def _digests(folder: Path) -> dict[str, str]:

@@ -10,19 +10,20 @@ Statements and formulas are named by their labels, since numbers belong to the b
 
 import re
 
-FENCE = re.compile(r"^(?P<fence>:{3,}|`{3,})(?:\{(?P<name>[\w:-]+)\}\s*(?P<argument>.*))?$")
+FENCE = re.compile(r"^(?P<fence>:{3,}|`{3,})(?:\{(?P<name>[\w:-]+)\}\s*(?P<argument>.*)|(?P<info>[\w.+-]*))$")
 OPTION = re.compile(r"^:(?P<name>[\w-]+):\s*(?P<value>.*)$")
 ROLE = re.compile(r"\{(?P<role>[\w:]+)\}`(?P<text>[^`<]*?)\s*(?:<(?P<target>[^`>]*)>)?`")
 # Display mathematics with a label behind it.
 LABELLED = re.compile(r"(?P<formula>\$\$(?:[^$]|\$(?!\$))+)\$\$[ \t]*\((?P<label>[\w:-]+)\)")
+CODE = "\0"  # stands for a block of code while the text around it is translated; no Markdown has this character
 STATEMENTS = (
     "theorem lemma proposition corollary definition remark example assumption conjecture algorithm proof exercise"
 ).split()
 
 
 def to_plain(text: str) -> str:
-    """Translate one Markdown cell; directives other than statements, and fenced code, stay as they are."""
-    lines, opened, result = text.split("\n"), [], []
+    """Translate one Markdown cell; fences of directives other than statements, and fenced code, stay as they are."""
+    lines, opened, result, code = text.split("\n"), [], [], []
     while lines:
         line = lines.pop(0)
         match = FENCE.match(line)
@@ -33,19 +34,21 @@ def to_plain(text: str) -> str:
                 result.append(line)
             elif heading:
                 result += [heading, ""]
-        elif match and opened and match["fence"] == opened[-1][0]:
+        elif match and opened and not match["info"] and match["fence"] == opened[-1][0]:
             _, translated = opened.pop()
             result += [""] if translated else [line]
         elif match:
-            # Code: copied up to its own end.
+            # Code: copied up to its own end, and kept out of the translation below.
             end = lines.index(match["fence"]) + 1 if match["fence"] in lines else len(lines)
-            result += [line, *lines[:end]]
+            code.append("\n".join([line, *lines[:end]]))
+            result.append(CODE)
             del lines[:end]
         elif not re.fullmatch(r"\([\w:-]+\)=", line):
             result.append(line)
     joined = "\n".join(result)
     joined = LABELLED.sub(lambda m: f"{m['formula'].rstrip()} \\tag{{{m['label']}}}\n$$", joined)
-    return re.sub(r"\n{3,}", "\n\n", ROLE.sub(_role, joined)).strip("\n")
+    plain = re.sub(r"\n{3,}", "\n\n", ROLE.sub(_role, joined)).strip("\n")
+    return re.sub(CODE, lambda _: code.pop(0), plain)
 
 
 def _take_options(lines: list[str], name: str) -> dict[str, str]:

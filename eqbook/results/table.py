@@ -66,12 +66,14 @@ def comparison(rows: Sequence[Row], chapter: str, note: str = "") -> Comparison:
         An object that shows itself as a table.
 
     Raises:
-        ResultsError: if the recorded run is malformed.
+        ResultsError: if the recorded run is malformed, or holds something else than a number under a row's key.
         ValueError: if there is no row, or something else among them.
     """
-    if not isinstance(rows, Iterable) or not rows:
-        got = "none" if not rows else repr(rows)
-        raise ValueError(f"`rows`: expected a list of at least one `Row`, got {got}.")
+    if not isinstance(rows, Iterable):
+        raise ValueError(f"`rows`: expected a list of at least one `Row`, got {rows!r}.")
+    rows = list(rows)  # a generator gives its rows once, and they are gone over twice
+    if not rows:
+        raise ValueError("`rows`: expected a list of at least one `Row`, got none.")
     for row in rows:
         if not isinstance(row, Row):
             raise ValueError(f"`rows`: expected each to be a `Row`, got {row!r}.")

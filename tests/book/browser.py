@@ -65,10 +65,14 @@ class Browser:
         os.close(from_browser)
         os.set_blocking(self._in, False)
         self._buffer, self._events, self._number, self._session = b"", [], 0, None
-        target = self.command("Target.createTarget", url="about:blank")["targetId"]
-        self._session = self.command("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Network", "Runtime"):
-            self.command(f"{domain}.enable")
+        try:
+            target = self.command("Target.createTarget", url="about:blank")["targetId"]
+            self._session = self.command("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+            for domain in ("Page", "Network", "Runtime"):
+                self.command(f"{domain}.enable")
+        except BaseException:
+            self.close()  # nobody else could: there is no object yet
+            raise
 
     def command(self, method: str, **params: Any) -> dict:
         """Send one command of the DevTools protocol and return its result."""
@@ -130,6 +134,10 @@ class Browser:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process and delete its profile."""
         self.process.terminate()
         try:
             self.process.wait(10)

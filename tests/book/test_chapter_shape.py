@@ -27,9 +27,7 @@ def cells(path, kind="code"):
 def test_says_how_long_it_runs_and_is_stopped_when_it_hangs(chapter):
     assert is_chapter(chapter)
     text = chapter.read_text()
-    assert re.search(r"^Runs in about \d+ s on two CPU cores", text, re.M), (
-        "no line `Runs in about N s on two CPU cores`"
-    )
+    assert TIME.search(text), "no line `Runs in about N s on two CPU cores`"
     front_matter = yaml.safe_load(text.split("---")[1])
     # Training in a paper profile may take longer; the limit is for each cell.
     longest = 3600 if "paper profile" in text else 600

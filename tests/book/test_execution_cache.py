@@ -1,6 +1,8 @@
 """The key of the execution cache, and the reading of chapters."""
 
 import os
+import re
+import sys
 from pathlib import Path
 
 import chapters
@@ -58,11 +60,41 @@ def test_a_changed_version_changes_the_key(tree, monkeypatch, package):
     assert execution_cache.execution_key(tree) != before
 
 
-@pytest.mark.parametrize("name", execution_cache.VARIABLES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("EQBOOK_DATA_DIR", "EQBOOK_IMAGENET", "EQBOOK_PROFILE", "EQBOOK_RESULTS_DIR"),
+        *("JAX_DEFAULT_MATMUL_PRECISION", "JAX_ENABLE_X64", "JAX_PLATFORMS", "JAX_THREEFRY_PARTITIONABLE", "XLA_FLAGS"),
+    ],
+)
 def test_a_changed_variable_changes_the_key(tree, monkeypatch, name):
     before = execution_cache.execution_key(tree)
     monkeypatch.setenv(name, "paper")
     assert execution_cache.execution_key(tree) != before
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("EQBOOK_NO_CACHE", "EQBOOK_PAGES", "EQBOOK_STORE_DIR", "HOME"),
+        *("JAX_COMPILATION_CACHE_DIR", "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES"),
+    ],
+)
+def test_variables_that_change_no_output_do_not_change_the_key(tree, monkeypatch, name):
+    before = execution_cache.execution_key(tree)
+    monkeypatch.setenv(name, str(tree))
+    assert execution_cache.execution_key(tree) == before
+
+
+def test_every_package_that_chapters_import_is_in_the_key_and_on_the_page_about_it():
+    """Python's own modules have its version; those of the book have digests."""
+    text = "\n".join(path.read_text() for path in CHAPTERS)
+    code = "\n".join(re.findall(r"^```\{code-cell\}.*?\n(.*?)^```", text, re.S | re.M))
+    imported = set(re.findall(r"^ *(?:import|from) (\w+)", code, re.M)) - set(sys.stdlib_module_names)
+    keyed = {name.replace("-", "_") for name in execution_cache.PACKAGES}
+    assert {"jax", "scipy", "mpmath"} <= {name.lower() for name in imported} <= keyed | {"eqbook", "benchmarks"}
+    sentence = re.search("the version of (.*?) or Python", (ROOT / "book" / "how_to_read.md").read_text(), re.S)
+    assert set(re.split(r",\s+", sentence[1])) == set(execution_cache.PACKAGES)
 
 
 def test_saying_the_default_profile_does_not_change_the_key(tree, monkeypatch):
@@ -76,6 +108,18 @@ def test_a_paper_run_finds_itself_after_writing_its_results(tree, monkeypatch):
     before = execution_cache.execution_key(tree)
     (tree / "book" / "results" / "run.json").write_text("the run's own results")
     assert execution_cache.execution_key(tree) == before
+
+
+@pytest.mark.parametrize("relative", [False, True], ids=["absolute", "relative"])
+def test_the_results_in_use_are_in_the_key_and_no_others(tree, monkeypatch, relative):
+    (tree / "book" / "experiments").mkdir()
+    (tree / "mine").mkdir()
+    monkeypatch.setenv("EQBOOK_RESULTS_DIR", "../../mine" if relative else str(tree / "mine"))
+    before = execution_cache.execution_key(tree)
+    (tree / "book" / "results" / "run.json").write_text("changed")
+    assert execution_cache.execution_key(tree) == before
+    (tree / "mine" / "run.json").write_text("new")
+    assert execution_cache.execution_key(tree) != before
 
 
 def test_quick_runs_on_the_cpu_and_a_set_variable_wins(tree, monkeypatch):

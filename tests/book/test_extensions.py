@@ -50,9 +50,15 @@ def test_functions_are_mapped_to_the_names_they_are_documented_under():
         ("```{solution-start} ex-a\n:class: dropdown\n```", "**Solution** of `ex-a`."),
         ("(here)=\n## Title, {doc}`../theory/infinite_width`", "## Title, *infinite width*"),
         ("```bash\n:x: {eq}\n```\nEnd.", "```bash\n:x: {eq}\n```\nEnd."),
+        ("```bash\nls\n```\n\n(here)=\n## On {eq}`a`", "```bash\nls\n```\n\n## On (a)"),
+        ("```text\n{eq}`a`\n\n\n(x)=\n```\nBy {eq}`a`.", "```text\n{eq}`a`\n\n\n(x)=\n```\nBy (a)."),
+        (":::{prf:proof}\n```c++\n{eq}`a`\n```\n{eq}`a`\n:::", "**Proof**.\n\n```c++\n{eq}`a`\n```\n(a)"),
         (":::{note}\n:class: tip\nText.\n:::", ":::{note}\n:class: tip\nText.\n:::"),
     ],
-    ids=["theorem", "proof", "formula", "gated exercise", "gated solution", "target", "code", "other directive"],
+    ids=[
+        *("theorem", "proof", "formula", "gated exercise", "gated solution", "target", "code"),
+        *("text behind code", "roles in code", "code in a proof", "other directive"),
+    ],
 )
 def test_notebooks_are_readable_without_myst(myst, plain):
     assert to_plain(myst) == plain

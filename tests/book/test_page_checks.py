@@ -1,10 +1,14 @@
 """The page checks find what they are for: each defect is put on a page of its own."""
 
 import json
+import os
+import subprocess
+import threading
 from pathlib import Path
 
 import pytest
 import yaml
+from browser import Browser
 from bs4 import BeautifulSoup
 from page_checks import (
     figures,
@@ -172,6 +176,32 @@ def test_what_a_strict_policy_forbids_is_found(tmp_path, browser, element):
         dom, refused = open_under_policy(browser, f"{address}/page.html")
     assert len(refused) == 1 and dom.title.text == "kept"
     assert inline_code(BeautifulSoup(element, "html.parser")) != [] or "eval.js" in element
+
+
+def test_server_ends_when_a_test_fails(tmp_path):
+    before = threading.active_count()
+    with pytest.raises(KeyError), serve(tmp_path):
+        raise KeyError
+    assert threading.active_count() == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="the browser here is a shell script")
+@pytest.mark.parametrize("script", ["exit 1", "exec sleep 60"], ids=["ends", "silent"])
+def test_browser_that_cannot_be_driven_leaves_nothing_behind(tmp_path, monkeypatch, script):
+    executable = tmp_path / "chromium"
+    executable.write_text(f"#!/bin/sh\n{script}\n")
+    executable.chmod(0o755)
+    (tmp_path / "profiles").mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "profiles"))
+    monkeypatch.setattr("browser.TIMEOUT", 0.5)
+    started = []
+    start = subprocess.Popen
+    monkeypatch.setattr(
+        "subprocess.Popen", lambda *args, **kwargs: started.append(start(*args, **kwargs)) or started[0]
+    )
+    with pytest.raises((RuntimeError, TimeoutError, BrokenPipeError)):
+        Browser(str(executable))
+    assert started[0].poll() is not None and list((tmp_path / "profiles").iterdir()) == []
 
 
 def test_files_and_data_are_no_inline_code():

@@ -1,5 +1,6 @@
 """Fetching over HTTP from a server that breaks off, truncates, alters, or ignores Range."""
 
+import contextlib
 import gzip
 import hashlib
 import io
@@ -101,6 +102,14 @@ def test_length_that_is_no_number_is_passed_over(tmp_path):
     reply.headers["Content-Length"], reply.raw = "many", io.BytesIO(b"content")
     download._save(reply, tmp_path / "part", 0, 10, progress=False)
     assert (tmp_path / "part").read_bytes() == b"content"
+
+
+def test_length_of_a_reply_that_is_packed_for_the_way_is_not_that_of_the_file():
+    reply = requests.Response()
+    reply.headers["Content-Length"] = "10"
+    assert download._announced(reply, 5) == 15
+    reply.headers["Content-Encoding"] = "gzip"
+    assert download._announced(reply, 0) is None
 
 
 def test_reply_with_another_range_is_refused(toy, site, store, monkeypatch):
@@ -242,7 +251,7 @@ def test_nothing_reachable_says_what_to_do(toy, site, store, unused_address):
     with pytest.raises(UnreachableError) as caught:
         fetch(toy.at(unused_address, site.address), store)
     text = str(caught.value)
-    assert "`fetch_toy`: Toy is not complete on this machine" in text and "4 of 4 files are missing" in text
+    assert text.startswith("Toy is not complete on this machine") and "4 of 4 files are missing" in text
     assert f"{unused_address}: the connection failed: Connection refused" in text
     assert str(store / "toy") in text and "EQBOOK_DATA_DIR" in text and "load_sample" not in text
     for file in toy.files:
@@ -351,6 +360,24 @@ def test_plain_file_is_fetched_resumed_and_moved(plain, site, store):
     assert [entry.name for entry in (store / "plain").iterdir()] == ["plain.npz"]
 
 
+@pytest.mark.parametrize("ranges", [True, False], ids=["ranges", "no ranges"])
+@pytest.mark.parametrize("body", [b"<html>please log in</html>", bytes(99_999), bytes(100_001)], ids=len)
+def test_part_outlives_a_server_with_a_file_of_another_length(plain, site, store, body, ranges):
+    """What was received from one place is not given up for what another one has, before that is known to be better."""
+    content, data_set = plain
+    path = "/12345?download=1"
+    part = store / "plain" / "plain.npz.part"
+    part.parent.mkdir()
+    part.write_bytes(content[: 3 * CHUNK])
+    site.files[path], site.ranges = body, ranges
+    with pytest.raises(UnreachableError, match="the server (announced|has at most) [0-9]+ bytes of a file of 100000"):
+        obtain(data_set, store)
+    assert part.read_bytes() == content[: 3 * CHUNK]
+    site.files[path], site.ranges = content, True
+    assert obtain(data_set, store)[1]["plain.npz"].read_bytes() == content
+    assert site.requests[-1] == (path, f"bytes={3 * CHUNK}-")
+
+
 def test_altered_plain_file_is_refused(plain, site, store):
     content, data_set = plain
     site.files["/12345?download=1"] = content[:-1] + bytes([content[-1] ^ 1])
@@ -377,6 +404,22 @@ def test_digest_of_a_large_file_is_computed_once(plain, store, monkeypatch):
     with pytest.raises(UnreachableError, match="expected content with md5 "):
         verify_again = replace(data_set, editions=(replace(data_set.editions[0], addresses=()),))
         obtain(verify_again, store)
+
+
+def test_edition_that_came_while_waiting_for_the_lock_is_taken(toy, plain, site, store, monkeypatch):
+    """Another process completed the second edition: the first is not fetched beside it."""
+    _, data_set = plain
+    both = replace(data_set, editions=(data_set.editions[0], toy.data_set.editions[0]))
+
+    @contextlib.contextmanager
+    def slow_lock(folder):
+        for name, content in toy.contents.items():
+            (folder / name).write_bytes(content)
+        yield
+
+    monkeypatch.setattr("eqbook.data.obtain.locked", slow_lock)
+    edition, paths = obtain(both, store)
+    assert edition.name == "idx" and list(paths) == list(toy.contents) and site.requests == []
 
 
 def test_second_edition_is_taken_if_the_first_cannot_be_had(toy, plain, site, store):

@@ -124,6 +124,16 @@ def test_zero_temperature_and_no_steps():
     assert abs(eq.testing.monte_carlo_z(np.asarray(total_energy(hot), float), 0.0)) < 4
 
 
+@pytest.mark.parametrize("algorithm", ["cluster", "metropolis"])
+@pytest.mark.parametrize("temperature", [1e-39, 1e-300, 1e-320])
+def test_temperatures_whose_inverse_is_infinite_are_those_near_zero(algorithm, temperature):
+    cold = ising_configurations(jax.random.key(0), 20, 6, temperature, sweeps=50, algorithm=algorithm)
+    np.testing.assert_array_equal(
+        cold, ising_configurations(jax.random.key(0), 20, 6, 0.01, sweeps=50, algorithm=algorithm)
+    )
+    assert float(total_energy(cold).mean()) < -3  # of random spins it is 0, of equal ones -4
+
+
 def test_local_energies_by_hand():
     spins = np.asarray(ising_configurations(jax.random.key(5), 1, 5, 2.5))[0, :, :, 0]
     expected = np.zeros((5, 5))

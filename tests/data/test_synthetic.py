@@ -7,7 +7,7 @@ import pytest
 from scipy.special import j0
 
 import eqbook as eq
-from eqbook.data import cross_product, cross_product_matrices, even_function_data, smooth_random_fields
+from eqbook.data import cross_product, cross_product_matrices, smooth_random_fields
 
 SHIFTS = [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (3, 2), (4, 4), (5, 0), (0, 8), (8, 8)]
 
@@ -95,11 +95,6 @@ def test_cross_product_has_the_scale():
             cross_product(jax.random.key(0), *arguments)
     with pytest.raises(ValueError, match="`rotations`"):
         cross_product_matrices(np.eye(3))
-
-
-def test_toy_data_belong_to_an_even_function():
-    x, y = even_function_data()
-    assert x.shape == y.shape == (2, 1) and len(set(abs(x[:, 0]))) == 2
 
 
 @pytest.mark.parametrize("key", [0, None, np.zeros(2)])
