@@ -94,6 +94,17 @@ def check_ndim(name: str, value: Any, ndim: int, axes: str) -> None:
         raise ValueError(f"`{name}`: expected {ndim} axes [{axes}], got shape {np.shape(value)}; reshape it.")
 
 
+def check_square_images(name: str, x: Any) -> None:
+    """Raise unless `x` is one image or more, `[..., size, size, channels]`.
+
+    Raises:
+        ValueError: naming the argument.
+    """
+    check_rectangular(name, x)
+    if np.ndim(x) < 3 or np.shape(x)[-2] != np.shape(x)[-3]:
+        raise ValueError(f"`{name}`: expected square images [..., size, size, channels], got shape {np.shape(x)}.")
+
+
 def check_batch(name: str, x: Any) -> None:
     """Raise unless `x` is a finite batch of at least one example with at least one feature axis.
 
@@ -127,11 +138,15 @@ def as_float(x: Any, name: str = "x") -> jax.Array:
     """A JAX array with the dtype of `x` if that is floating, with the default floating dtype if it is not.
 
     Raises:
-        ValueError: naming the argument, if no array of numbers can be made of it.
+        ValueError: naming the argument, if no array of real numbers can be made of it.
     """
     check_numeric(name, x)
     if not isinstance(x, jax.Array) and (wide := _wide_integers(x)) is not None:
         x = wide.astype(np.dtype(jnp.result_type(float)))
+    if not isinstance(x, jax.Array | np.ndarray | np.generic):
+        x = jnp.asarray(x)
+    if jnp.issubdtype(x.dtype, jnp.complexfloating):
+        raise ValueError(f"`{name}`: expected real numbers, got dtype {x.dtype.name}; take the real parts.")
     x = jnp.asarray(native(x))
     return x if jnp.issubdtype(x.dtype, jnp.floating) else x.astype(jnp.result_type(float))
 
@@ -180,6 +195,18 @@ def check_int(name: str, value: Any, minimum: int) -> int:
     return int(value)
 
 
+def check_odd(name: str, value: Any) -> int:
+    """Return the side of a filter as an int if it is an odd integer of at least 1.
+
+    Raises:
+        ValueError: naming the argument.
+    """
+    side = check_int(name, value, 1)
+    if side % 2 == 0:
+        raise ValueError(f"`{name}`: expected an odd number, got {side}; an even filter has no middle.")
+    return side
+
+
 def check_ints(name: str, value: Any, minimum: int, example: str) -> tuple[int, ...]:
     """Return a tuple or list of integers, each at least `minimum`, as a tuple.
 
@@ -217,7 +244,9 @@ def check_number(name: str, value: Any, positive: bool = False) -> float:
         ValueError: naming the argument.
     """
     try:
-        number = float(value) if np.ndim(value) == 0 and not isinstance(value, str | bytes | bool) else np.nan
+        array = np.asarray(value)
+        # Truth values, complex numbers, bytes and text are refused also as scalars of NumPy, which `float` takes.
+        number = float(value) if array.ndim == 0 and array.dtype.kind not in "bcSU" else np.nan
     except (TypeError, ValueError, OverflowError):
         number = np.nan
     if not np.isfinite(number) or number < 0 or (positive and number == 0):
@@ -247,7 +276,7 @@ def as_number(name: str, value: Any) -> float:
         ValueError: naming the argument, if it is none.
     """
     try:
-        if not isinstance(value, str | bytes):
+        if not isinstance(value, str | bytes) and not np.iscomplexobj(value):  # NumPy would drop the imaginary part
             return float(value)
     except (TypeError, ValueError, OverflowError):
         pass

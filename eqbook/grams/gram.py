@@ -24,6 +24,7 @@ from eqbook.grams.tiles import assemble, shared_tile
 from eqbook.kernels import pair_kernel
 from eqbook.layers import Sequential
 from eqbook.layers.channels import output_channels
+from eqbook.layers.domain import domain_of_batch
 
 KINDS = ("nngp", "ntk")
 METHODS = ("auto", "literal")
@@ -61,7 +62,11 @@ def gram(
     different outputs are independent. The dtype of the result is that of the inputs, the wider of two. Of 16 bits only
     the result has as few: sums over thousands of pixels would stand still or overflow in them, and are made in 32.
 
-    The matrix is computed in tiles, those of a symmetric one once. Memory beyond the result is that of one tile.
+    The matrix is computed in tiles, those of a symmetric one once. Beyond the result this takes the memory of one tile
+    and of a copy of the result; each of several processes keeps its share of the tiles besides. Inside `jit` and
+    `grad`, inputs that depend on the function's arguments make one tile of the whole matrix, with all the memory that
+    this takes; inputs that do not are known, and their matrix is computed once, when the function is traced.
+
     Correlations within a few roundings of 1 count as 1: there the NTK of a relu network, whose derivative jumps, knows
     the angle between two inputs to the square root of a rounding only.
 
@@ -75,7 +80,8 @@ def gram(
             `[n1, 2L, 2L-1, channels]`.
         x2: second batch; `None` means `x1`, and the result is then exactly symmetric.
         kinds: which of `"nngp"`, `"ntk"` to return.
-        tile: inputs on each side of a tile; a size that suits the network if not given.
+        tile: inputs on each side of a tile; a size that suits the network if not given. Inside `jit` and `grad` it
+            means nothing to inputs that depend on the function's arguments.
         store: folder that keeps finished tiles. A run that was interrupted goes on from them. If not given, a matrix
             of several tiles has a folder in the directory that the environment variable `EQBOOK_STORE_DIR` names.
         mesh: devices that share each tile; if not given, one device, and all cores if it is a CPU. Its devices may
@@ -99,10 +105,14 @@ def gram(
         Arora, Du, Hu, Li, Salakhutdinov, Wang, "On Exact Computation with an Infinitely Wide Neural Net", 2019,
         https://arxiv.org/abs/1904.11955
     """
+    if workers.is_traced(jnp.asarray(0.0)) and not workers.is_traced(x1, x2):  # known inputs inside the user's jit
+        with jax.ensure_compile_time_eval():
+            return gram(net, x1, x2, kinds, tile=tile, store=store, mesh=mesh, progress=progress, method=method)
     hosts, devices = hosts_of(mesh), local(mesh)
     with hosts.together():
         kinds = kinds if isinstance(kinds, str) or not isinstance(kinds, Iterable) else tuple(kinds)
         _check_options(net, kinds, tile, store, method)
+        kinds = tuple(kind for kind in KINDS if kind in kinds)  # a set's order differs between processes
         x1, x2 = _check_inputs(x1, x2, devices)
         dtype = x1.dtype
         wide = jnp.dtype(jnp.float32) if dtype.itemsize < 4 else dtype
@@ -135,7 +145,7 @@ def gram(
             store = directory / f"gram-{key[:16]}"
         hosts.check_same("`store`, given or not", "00" if store is None else "01")
         with hosts.together():
-            kept = None if store is None else Store(store, key)
+            kept = None if store is None else Store(store, key, dtype)
     return Gram(**dict(zip(kinds, assemble(compute, x1, x2, tile, kept, progress, hosts, len(kinds)), strict=True)))
 
 
@@ -143,8 +153,8 @@ def gram(
 def _plan(net: Sequential, shape: tuple[int, ...], dtype: str, method: str) -> Images | Vectors:
     """The method for inputs of one shape. Errors of layers come from the literal recursion, traced and not run."""
     example = jax.ShapeDtypeStruct(shape, dtype)
-    output_channels(net, shape[-1])
     jax.eval_shape(lambda a, b: pair_kernel(net, a, b), example, example)
+    output_channels(net, shape[-1], domain_of_batch((1, *shape)))
     return choose(net, example, method)
 
 
@@ -189,7 +199,8 @@ def _check_inputs(x1: object, x2: object, mesh: Mesh | None) -> tuple[Array, Arr
         check_rectangular(name, x)
         if np.ndim(x) not in (2, 4):
             raise ValueError(
-                f"`{name}`: expected vectors [n, d] or images [n, h, w, channels], got shape {np.shape(x)}."
+                f"`{name}`: expected vectors [n, d] or images [n, h, w, channels], got shape {np.shape(x)}; write "
+                f"`{name}[None]` for one input, `{name}[..., None]` for images of one channel."
             )
         check_batch(name, x)
     if x2 is None:

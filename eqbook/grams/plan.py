@@ -34,7 +34,6 @@ from eqbook.layers import (
     SO3Pool,
 )
 
-FAST = ("float32", "float64")  # dtypes that the fast methods have polynomials for
 CHEAP = 256  # tile where a pair costs microseconds: a smaller one would spend its time on what comes once for a tile
 
 
@@ -63,9 +62,9 @@ def choose(net: Sequential, example: jax.ShapeDtypeStruct, method: str) -> Image
     """
     layers = flat(net.layers)
     fast = None
-    if method == "auto" and example.dtype in FAST:
+    if method == "auto":
         fast = _vectors(layers) if example.ndim == 1 else _images(layers, example.shape)
-    return fast or Images(Literal(net, _bytes_per_pair(net, example)))
+    return fast or Images(Literal(net, _bytes_per_pair(net, example), isinstance(layers[0], LiftS2)))
 
 
 def _vectors(layers: tuple[Layer, ...]) -> Images | Vectors | None:

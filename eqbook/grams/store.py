@@ -15,13 +15,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from eqbook._attributes import parts_of
-from eqbook._files import is_sealed, not_written, remove_left_over, report, sealed, write_whole
+from eqbook._files import is_sealed, not_written, remove_left_over, report, sealed, unpacked, write_whole
 from eqbook._identity import key_numbers, numbers_in, without_addresses
 from eqbook._version import __version__
 from eqbook.groups import Action, FiniteGroup
 from eqbook.layers import Residual, Sequential
 
-FORMAT = 5
+# Every change of a kernel's numbers raises it, as one of the files does: a run would go on from tiles of the old ones.
+FORMAT = 6
 MANIFEST = "gram.json"
 # Where the values of a function are looked at: densely around 0, and over many orders of magnitude.
 LARGE = np.logspace(-6, 6, 97)
@@ -85,13 +86,14 @@ class Store:
     Args:
         folder: where; made if it does not exist.
         key: fingerprint of the computation.
+        dtype: of the tiles; `None` for one that NumPy itself has.
 
     Raises:
         ValueError: if the folder belongs to another computation, or cannot be written.
     """
 
-    def __init__(self, folder: str | os.PathLike, key: str) -> None:
-        self.folder, self.key = Path(folder), key
+    def __init__(self, folder: str | os.PathLike, key: str, dtype: np.dtype | None = None) -> None:
+        self.folder, self.key, self.dtype = Path(folder), key, dtype
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             manifest = self.folder / MANIFEST
@@ -146,7 +148,8 @@ class Store:
         if self._digest(path, body) != digest:
             report(f"`store`: {path} is not what was written there; it is computed again.")
             return None
-        return np.load(io.BytesIO(body), allow_pickle=False)
+        found = unpacked(lambda: np.load(io.BytesIO(body), allow_pickle=False))
+        return found if self.dtype is None else found.view(self.dtype)  # NumPy reads bfloat16 as bytes without meaning
 
     def _digest(self, path: Path, body: bytes) -> bytes:
         """Of a tile, its place and the computation: one that was moved is as useless as one that was altered."""

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from eqbook.kernels.duals import SNAP, safe_sqrt, unlike
+from eqbook.kernels.duals import SNAP, safe_inverse, safe_sqrt, signed_gap, within_rounding
 from eqbook.kernels.quadrature import quadrature_dual
 from eqbook.layers import Activation, Erf, Layer, LayerNorm, Relu
 
@@ -137,8 +137,7 @@ def _(positive: bool, primals: tuple[Scalar], tangents: tuple[Scalar]) -> tuple[
 
 def _root_scales(a: Scalar) -> Scales:
     root = safe_sqrt(a)
-    positive = root > 0
-    return root, jnp.where(positive, 1 / jnp.where(positive, root, 1), 0)
+    return root, safe_inverse(root)
 
 
 def _relu(positive: bool, one: Scales, two: Scales, c: Scalar) -> tuple[Scalar, Scalar]:
@@ -188,10 +187,11 @@ def _erf(one: Scales, two: Scales, c: Scalar) -> tuple[Scalar, Scalar]:
     both = e1 * e2
     r = 2 * c * both  # below 2a / (1 + 2a) < 1
     # 1 - r^2 = ((1 + 2a)(1 + 2b) - 4c^2) e1^2 e2^2, where large variances cancel: by the gap, as in `duals.erf_dual`.
-    scale, apart = root1 * root2, (root1 - root2) ** 2
-    gap = jnp.where(unlike(apart, scale), scale - c, 0.5 * ((a - c) + (b - c) - apart))
-    gap = jnp.where(gap <= SNAP / 2 * float(jnp.finfo(r.dtype).eps) * scale, 0, gap)
-    rest = (1 + 2 * (a + b) + 4 * gap * jnp.maximum(scale + c, 0)) * both * both
+    size = jnp.abs(c)
+    gap, scale = signed_gap(root1, root2, a, b, size)
+    gap = jnp.where(within_rounding(gap, scale), 0, gap)
+    # Each factor is scaled on its own: the product of two variances is beyond float32 from 1e19 on.
+    rest = ((1 + 2 * (a + b)) * both + (4 * gap * both) * (scale + size)) * both
     rest = jnp.clip(rest, float(jnp.finfo(r.dtype).tiny), 1)
     return 2 / math.pi * arcsin(r, rest), 4 / math.pi * both * arcsin_slope(r, rest)
 

@@ -31,22 +31,43 @@ def _safe_sqrt_jvp(primals: tuple[Scalar], tangents: tuple[Scalar]) -> tuple[Sca
     return root, jnp.where(root > 0, 0.5 / jnp.where(root > 0, root, 1), 0) * tangents[0]
 
 
+def safe_inverse(root: Scalar) -> Scalar:
+    """1 / root, and 0 for 0."""
+    positive = root > 0
+    return jnp.where(positive, 1 / jnp.where(positive, root, 1), 0)
+
+
 def covariance_gap(a: Scalar, b: Scalar, c: Scalar) -> tuple[Scalar, Scalar]:
     r"""$\sqrt{ab} - c$ and $\sqrt{ab}$; the first is exactly 0 for `a == b == c`, in every rounding mode.
 
     $\sqrt{ab} = \frac12 (a + b - (\sqrt a - \sqrt b)^2)$ turns the difference into a sum of terms, which are small
     where the variances are alike and the gap is. For unlike variances a plain difference keeps more digits.
     """
-    root_a, root_b = safe_sqrt(a), safe_sqrt(b)
-    scale, apart = root_a * root_b, (root_a - root_b) ** 2
-    gap = jnp.where(unlike(apart, scale), scale - c, 0.5 * ((a - c) + (b - c) - apart))
+    gap, scale = signed_gap(safe_sqrt(a), safe_sqrt(b), a, b, c)
     # Not maximum(gap, 0): at gap = 0, where inputs coincide, its derivative is 1/2.
     return jnp.where(gap < 0, 0, gap), scale
 
 
-def unlike(apart: Scalar, scale: Scalar) -> Bool[Array, "*batch"]:
-    r"""Whether one variance is more than four times the other, by $(\sqrt a - \sqrt b)^2$ and $\sqrt{ab} > 0$."""
-    return (apart > 0.5 * scale) & (scale > 0)
+def signed_gap(root_a: Scalar, root_b: Scalar, a: Scalar, b: Scalar, c: Scalar) -> tuple[Scalar, Scalar]:
+    """`covariance_gap` from the roots at hand, the gap as rounding leaves it: it may be below 0."""
+    scale, apart = root_a * root_b, (root_a - root_b) ** 2
+    unlike = (apart > 0.5 * scale) & (scale > 0)  # one variance is more than four times the other
+    return jnp.where(unlike, scale - c, 0.5 * ((a - c) + (b - c) - apart)), scale
+
+
+def within_rounding(gap: Scalar, scale: Scalar, snap: int = SNAP) -> Bool[Array, "*batch"]:
+    r"""Whether a gap counts as 0: it is no more than `snap` roundings of $\sqrt{ab}$."""
+    return gap <= snap / 2 * float(jnp.finfo(gap.dtype).eps) * scale
+
+
+def half_angle(a: Scalar, b: Scalar, c: Scalar, snap: int = SNAP) -> tuple[Scalar, Scalar, Scalar]:
+    r"""$\sqrt{2s} \sin\frac\theta2$, $\sqrt{2s} \cos\frac\theta2$ and $s = \sqrt{ab}$, for $\cos\theta = c / s$.
+
+    The first is 0 where inputs coincide to `snap` roundings, the second where they are opposite.
+    """
+    (gap, s), (other, _) = covariance_gap(a, b, c), covariance_gap(a, b, -c)
+    near, far = (safe_sqrt(jnp.where(within_rounding(one, s, snap), 0, one)) for one in (gap, other))
+    return near, far, s
 
 
 def relu_dual(a: Scalar, b: Scalar, c: Scalar, snap: int = 0) -> tuple[Scalar, Scalar]:
@@ -60,8 +81,9 @@ def relu_dual(a: Scalar, b: Scalar, c: Scalar, snap: int = 0) -> tuple[Scalar, S
         a: variance of u.
         b: variance of v.
         c: covariance of u and v.
-        snap: a gap $\sqrt{ab} - c$ of fewer roundings than this counts as 0. Variances and covariances that a recursion
-            computes each on its own differ by rounding where inputs coincide, and the angle is a root of the gap.
+        snap: a gap $\sqrt{ab} - c$ or $\sqrt{ab} + c$ of fewer roundings than this counts as 0. Variances and
+            covariances that a recursion computes each on its own differ by rounding where inputs coincide or are
+            opposite, and the angle is a root of the gap.
 
     Returns:
         $E[\sigma(u)\sigma(v)]$ and $E[\sigma'(u)\sigma'(v)]$.
@@ -69,9 +91,7 @@ def relu_dual(a: Scalar, b: Scalar, c: Scalar, snap: int = 0) -> tuple[Scalar, S
     References:
         Cho, Saul, "Kernel Methods for Deep Learning", NeurIPS 2009.
     """
-    gap, s = covariance_gap(a, b, c)
-    gap = jnp.where(gap <= snap / 2 * jnp.finfo(jnp.result_type(gap)).eps * s, 0, gap)
-    near, far = safe_sqrt(gap), safe_sqrt(s + c)  # 2 s sin^2(theta/2) and 2 s cos^2(theta/2), up to the root
+    near, far, s = half_angle(a, b, c, snap)
     # No branch on near > 0: compiled, `gap` is computed more than once, each time rounded its own way, and two branches
     # that disagree on its sign would give an angle far from 0. near^2 + far^2 = 2 s, so only s = 0 needs a guard.
     half = jnp.arctan2(near, jnp.where(s > 0, far, 1))
@@ -97,8 +117,9 @@ def erf_dual(a: Scalar, b: Scalar, c: Scalar) -> tuple[Scalar, Scalar]:
     References:
         Williams, "Computing with Infinite Networks", NeurIPS 1996.
     """
-    gap, s = covariance_gap(a, b, c)
-    # D = 1 + 2 (a + b) + 4 gap (s + c) >= 1, so its root has a derivative everywhere; factored, it does not overflow.
+    size = jnp.abs(c)  # D has the square of c only, and s - |c| keeps its digits also where inputs are opposite
+    gap, s = covariance_gap(a, b, size)
+    # D = 1 + 2 (a + b) + 4 gap (s + |c|) >= 1, so its root has a derivative everywhere; factored, it does not overflow.
     first = 1 + 2 * (a + b)
-    root = jnp.sqrt(first) * jnp.sqrt(1 + 4 * gap * ((s + c) / first))
+    root = jnp.sqrt(first) * jnp.sqrt(1 + 4 * gap * ((s + size) / first))
     return 2 / jnp.pi * jnp.arctan2(2 * c, root), 4 / (jnp.pi * root)

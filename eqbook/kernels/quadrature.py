@@ -10,7 +10,7 @@ each of two Cartesian coordinates leave $10^{-2}$.
 
 import math
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,8 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from eqbook._checks import check_function, check_int
-from eqbook.kernels.duals import SNAP, covariance_gap, safe_sqrt
+from eqbook.kernels.cached import cached_arrays
+from eqbook.kernels.duals import SNAP, half_angle, safe_inverse, safe_sqrt
 from eqbook.layers.activation import MOST_NODES
 
 Scalar = Float[Array, "*batch"]
@@ -27,7 +28,7 @@ Sums = tuple[Scalar, Scalar]
 REACH = 9.5  # of the radii, in standard deviations: the density is e^-45 there
 
 
-@cache
+@cached_arrays
 def polar_rule(nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     r"""Gauss-Legendre rules, in float64: radii and their weights, places in a sector and theirs; weights sum to 1.
 
@@ -69,7 +70,7 @@ def quadrature_dual(function: Callable, nodes: int, a: Scalar, b: Scalar, c: Sca
     """
     check_function("function", function, "jnp.tanh")
     polar_rule(nodes)
-    dtype = jnp.result_type(a, b, c)
+    dtype = jnp.result_type(float, a, b, c)
     sums_in = jnp.promote_types(dtype, jnp.float32)  # thousands of terms, which 16 bits cannot add up
     sums = _dual(function, nodes, *jnp.broadcast_arrays(*(jnp.asarray(x, sums_in) for x in (a, b, c))))
     return tuple(one.astype(dtype) for one in sums)
@@ -87,7 +88,7 @@ def _(function: Callable, nodes: int, primals: tuple, tangents: tuple) -> tuple[
     (root_a, change_a), (root_b, change_b) = (
         jax.jvp(safe_sqrt, (x,), (change,)) for x, change in zip(primals[:2], tangents[:2], strict=True)
     )
-    inverse_a, inverse_b = (jnp.where(root > 0, 1 / jnp.where(root > 0, root, 1), 0) for root in (root_a, root_b))
+    inverse_a, inverse_b = safe_inverse(root_a), safe_inverse(root_b)
     # At a fixed angle by the sums, along the covariance by a theorem of Price: there K has the slope K-dot.
     along = tangents[2] - c * (change_a * inverse_a + change_b * inverse_b)
     sums, (nngp, derivative) = jax.jvp(
@@ -111,11 +112,9 @@ def _jumps(function: Callable) -> bool:
 
 
 def _angle(a: Scalar, b: Scalar, c: Scalar) -> Scalar:
-    r"""$\theta$ with all digits where it is small, and 0 where inputs coincide to rounding."""
-    gap, scale = covariance_gap(a, b, c)
-    gap = jnp.where(gap <= SNAP / 2 * jnp.finfo(gap.dtype).eps * scale, 0, gap)
-    far = jnp.where(scale > 0, safe_sqrt(scale + c), 1)
-    angle = 2 * jnp.arctan2(safe_sqrt(gap), far)
+    r"""$\theta$, 0 where inputs coincide to rounding and $\pi$ where they are opposite, with all digits near both."""
+    near, far, scale = half_angle(a, b, c)
+    angle = 2 * jnp.arctan2(near, jnp.where(scale > 0, far, 1))
     return jnp.where(scale > 0, angle, math.pi / 2)  # a constant input is orthogonal to everything, itself included
 
 

@@ -2,7 +2,7 @@
 
 from eqbook.layers.conv import Conv
 from eqbook.layers.dense import Dense
-from eqbook.layers.domain import naming
+from eqbook.layers.domain import Domain, naming, output_domain
 from eqbook.layers.groups import GroupConv, Lift
 from eqbook.layers.layer import Layer
 from eqbook.layers.locally_connected import LocallyConnected
@@ -12,8 +12,13 @@ from eqbook.layers.sequential import Sequential
 from eqbook.layers.sphere import LiftS2, SO3Conv
 
 
-def output_channels(layer: Layer, channels: int | None) -> int | None:
-    """Channels behind a layer, given those in front of it; `None` behind `Flatten`, where they depend on the image.
+def output_channels(layer: Layer, channels: int | None, domain: Domain) -> int | None:
+    """Channels behind a layer; `None` where `Flatten` has made channels of pixels, and they depend on the image.
+
+    Args:
+        layer: any layer, known to take such an input.
+        channels: those in front of it.
+        domain: of its input.
 
     Raises:
         ValueError: if a residual branch changes their number; the message names the layer and its position.
@@ -25,10 +30,11 @@ def output_channels(layer: Layer, channels: int | None) -> int | None:
     if isinstance(layer, Sequential):
         for position, inner in enumerate(layer.layers):
             with naming(f"layer {position}"):
-                channels = output_channels(inner, channels)
+                channels = output_channels(inner, channels, domain)
+                domain = output_domain(inner, domain)
         return channels
     if isinstance(layer, Residual):
-        made = output_channels(layer.branch, channels)
+        made = output_channels(layer.branch, channels, domain)
         if None not in (made, channels) and made != channels:
             raise ValueError(f"{layer}: expected a branch with {channels} channels like its input, got {made}.")
-    return None if isinstance(layer, Flatten) else channels
+    return None if isinstance(layer, Flatten) and domain == "pixels" else channels

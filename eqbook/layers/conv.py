@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 
 from eqbook._checks import check_int
-from eqbook.layers.dense import check_std
+from eqbook.layers.dense import check_weights
 from eqbook.layers.layer import Layer
 
 PADDINGS = ("SAME", "VALID", "CIRCULAR")
@@ -19,6 +19,16 @@ def check_sides(layer: str, name: str, value: object) -> tuple[int, int]:
     if not isinstance(value, tuple | list) or len(value) != 2:
         raise ValueError(f"{layer}: `{name}`: expected two sizes (height, width), got {value!r}.")
     return tuple(check_int(f"{layer}: {name}", side, 1) for side in value)
+
+
+def check_padding(layer: str, value: object) -> None:
+    """Raise unless a padding is one of those that there are.
+
+    Raises:
+        ValueError: naming the layer.
+    """
+    if value not in PADDINGS:
+        raise ValueError(f"{layer}: `padding`: expected one of {', '.join(PADDINGS)}, got {value!r}.")
 
 
 @dataclass(frozen=True)
@@ -49,13 +59,11 @@ class Conv(Layer):
     b_std: float = 0.0
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "channels", check_int("Conv: channels", self.channels, 1))
-        object.__setattr__(self, "filter_shape", check_sides("Conv", "filter_shape", self.filter_shape))
-        object.__setattr__(self, "strides", check_sides("Conv", "strides", self.strides))
-        if self.padding not in PADDINGS:
-            raise ValueError(f"Conv: `padding`: expected one of {', '.join(PADDINGS)}, got {self.padding!r}.")
-        for std in ("W_std", "b_std"):
-            object.__setattr__(self, std, check_std("Conv", std, getattr(self, std)))
+        name = type(self).__name__
+        check_weights(self)
+        for sides in ("filter_shape", "strides"):
+            object.__setattr__(self, sides, check_sides(name, sides, getattr(self, sides)))
+        check_padding(name, self.padding)
 
     @property
     def fan(self) -> int:

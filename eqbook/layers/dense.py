@@ -22,6 +22,24 @@ def check_std(layer: str, name: str, value: float) -> float:
     return float(value)
 
 
+def check_weights(layer: Layer, outputs: str = "channels") -> None:
+    """Plain Python numbers in place of a layer's number of outputs and standard deviations.
+
+    The classes of layers are frozen: plain assignment is refused even in their own methods.
+
+    Args:
+        layer: with the attributes `W_std`, `b_std` and the next.
+        outputs: name of the number of outputs.
+
+    Raises:
+        ValueError: naming the layer and the argument.
+    """
+    name = type(layer).__name__
+    object.__setattr__(layer, outputs, check_int(f"{name}: {outputs}", getattr(layer, outputs), 1))
+    for std in ("W_std", "b_std"):
+        object.__setattr__(layer, std, check_std(name, std, getattr(layer, std)))
+
+
 @dataclass(frozen=True)
 class Dense(Layer):
     r"""Fully connected layer in NTK parametrisation, acting on the last axis.
@@ -42,7 +60,4 @@ class Dense(Layer):
     b_std: float = 0.0
 
     def __post_init__(self) -> None:
-        # The class is frozen: plain assignment is refused even here.
-        object.__setattr__(self, "features", check_int("Dense: features", self.features, 1))
-        for name in ("W_std", "b_std"):
-            object.__setattr__(self, name, check_std("Dense", name, getattr(self, name)))
+        check_weights(self, "features")

@@ -1,6 +1,5 @@
 """Layers on groups: from data to feature maps on a group, convolution there, and the mean over the group."""
 
-import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -8,8 +7,8 @@ import numpy as np
 from eqbook._checks import check_int
 from eqbook.groups.actions import Action, ImageAction, RegularAction
 from eqbook.groups.finite import FiniteGroup
-from eqbook.layers.conv import PADDINGS, check_sides
-from eqbook.layers.dense import check_std
+from eqbook.layers.conv import Conv, check_padding, check_sides
+from eqbook.layers.dense import check_weights
 from eqbook.layers.domain import Domain, OnGroup, in_words, naming, output_domain
 from eqbook.layers.layer import Layer
 
@@ -76,10 +75,7 @@ class Lift(Layer):
         """Whether the inputs are images."""
         return self.filter_shape is not None
 
-    @property
-    def fan(self) -> int:
-        """Number of filter positions $|F|$ on the plane."""
-        return math.prod(self.filter_shape)
+    fan = Conv.fan
 
     def coordinates(self, size: int) -> tuple[int, ...]:
         """The support in vectors of `size` coordinates.
@@ -149,10 +145,7 @@ class GroupConv(Layer):
         """Whether the feature maps have pixels."""
         return self.filter_shape is not None
 
-    @property
-    def fan(self) -> int:
-        """Number of filter positions $|F|$ on the plane."""
-        return math.prod(self.filter_shape)
+    fan = Conv.fan
 
     @property
     def elements(self) -> tuple[int, ...]:
@@ -178,11 +171,8 @@ def check_square(sides: tuple[int, int]) -> None:
 def _check_common(name: str, layer: Lift | GroupConv) -> None:
     if not isinstance(layer.group, FiniteGroup):
         raise ValueError(f"{name}: `group`: expected a group such as eq.cyclic(4), got {layer.group!r}.")
-    object.__setattr__(layer, "channels", check_int(f"{name}: channels", layer.channels, 1))
-    if layer.padding not in PADDINGS:
-        raise ValueError(f"{name}: `padding`: expected one of {', '.join(PADDINGS)}, got {layer.padding!r}.")
-    for std in ("W_std", "b_std"):
-        object.__setattr__(layer, std, check_std(name, std, getattr(layer, std)))
+    check_weights(layer)
+    check_padding(name, layer.padding)
     if layer.filter_shape is None:
         return
     sides = check_sides(name, "filter_shape", layer.filter_shape)

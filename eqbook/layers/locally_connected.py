@@ -1,11 +1,8 @@
 """The locally connected layer: a convolution whose filter differs from place to place."""
 
-import math
 from dataclasses import dataclass
 
-from eqbook._checks import check_int
-from eqbook.layers.conv import PADDINGS, Conv, check_sides
-from eqbook.layers.dense import check_std
+from eqbook.layers.conv import Conv
 from eqbook.layers.layer import Layer
 
 
@@ -44,20 +41,9 @@ class LocallyConnected(Layer):
     W_std: float = 1.0
     b_std: float = 0.0
 
-    def __post_init__(self) -> None:
-        name = "LocallyConnected"
-        object.__setattr__(self, "channels", check_int(f"{name}: channels", self.channels, 1))
-        for sides in ("filter_shape", "strides"):
-            object.__setattr__(self, sides, check_sides(name, sides, getattr(self, sides)))
-        if self.padding not in PADDINGS:
-            raise ValueError(f"{name}: `padding`: expected one of {', '.join(PADDINGS)}, got {self.padding!r}.")
-        for std in ("W_std", "b_std"):
-            object.__setattr__(self, std, check_std(name, std, getattr(self, std)))
-
-    @property
-    def fan(self) -> int:
-        """Number of filter positions, $|F|$."""
-        return math.prod(self.filter_shape)
+    # The same arguments.
+    __post_init__ = Conv.__post_init__
+    fan = Conv.fan
 
     @property
     def shared(self) -> Conv:

@@ -1,6 +1,7 @@
 """A branch added to its input."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from jaxtyping import Array
 
@@ -8,6 +9,7 @@ from eqbook.layers.layer import Layer
 from eqbook.layers.sequential import Sequential
 
 
+@dataclass(frozen=True, init=False, repr=False)
 class Residual(Layer):
     r"""Residual block, $z = x + f(x)$ with the branch $f$.
 
@@ -20,14 +22,10 @@ class Residual(Layer):
         ValueError: if there is no layer, or an argument is not a layer.
     """
 
+    branch: Sequential
+
     def __init__(self, *layers: Layer | Callable[[Array], Array]) -> None:
-        self.branch = Sequential(*layers)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Residual) and self.branch == other.branch
-
-    def __hash__(self) -> int:
-        return hash(("Residual", self.branch))
+        object.__setattr__(self, "branch", Sequential(*layers))
 
     def __repr__(self) -> str:
         return f"Residual({', '.join(map(repr, self.branch.layers))})"

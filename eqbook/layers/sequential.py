@@ -1,6 +1,7 @@
 """Layers one after the other: the network."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -10,6 +11,7 @@ from eqbook.layers.activation import Activation
 from eqbook.layers.layer import Layer
 
 
+@dataclass(frozen=True, init=False, repr=False)
 class Sequential(Layer):
     """A network as a list of layers, finite or infinitely wide.
 
@@ -22,10 +24,12 @@ class Sequential(Layer):
             layer `Relu()`).
     """
 
+    layers: tuple[Layer, ...]
+
     def __init__(self, *layers: Layer | Callable[[Array], Array]) -> None:
         if not layers:
             raise ValueError("Sequential: expected at least one layer, got none; for example Sequential(Dense(1)).")
-        self.layers = tuple(_layer(position, layer) for position, layer in enumerate(layers))
+        object.__setattr__(self, "layers", tuple(_layer(place, layer) for place, layer in enumerate(layers)))
 
     def init(self, key: jax.Array, input_shape: tuple[int, ...]) -> Any:
         """Draw the parameters of the finite network, all i.i.d. N(0, 1).
@@ -60,12 +64,6 @@ class Sequential(Layer):
         from eqbook.networks import apply
 
         return apply(self, params, x)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Sequential) and self.layers == other.layers
-
-    def __hash__(self) -> int:
-        return hash(self.layers)
 
     def __repr__(self) -> str:
         return f"Sequential({', '.join(map(repr, self.layers))})"

@@ -3,7 +3,7 @@
 from dataclasses import KW_ONLY, dataclass
 
 from eqbook._checks import check_int
-from eqbook.layers.dense import check_std
+from eqbook.layers.dense import check_weights
 from eqbook.layers.domain import Domain, OnRotations, in_words, output_domain
 from eqbook.layers.layer import Layer
 
@@ -42,7 +42,7 @@ class LiftS2(Layer):
     quadrature: int | None = None
 
     def __post_init__(self) -> None:
-        _check_weights(self, "LiftS2")
+        check_weights(self)
         for name in ("bandwidth", "quadrature"):
             if getattr(self, name) is not None:
                 object.__setattr__(self, name, check_int(f"LiftS2: {name}", getattr(self, name), 1))
@@ -83,19 +83,12 @@ class SO3Conv(Layer):
     b_std: float = 0.0
 
     def __post_init__(self) -> None:
-        _check_weights(self, "SO3Conv")
+        check_weights(self)
 
 
 @dataclass(frozen=True)
 class SO3Pool(Layer):
     r"""Mean over rotations, $z = \frac{1}{8\pi^2} \int_{SO(3)} f(R)\, dR$: the output does not feel a rotation."""
-
-
-def _check_weights(layer: LiftS2 | SO3Conv, name: str) -> None:
-    """Plain Python numbers in place of what was given; the classes are frozen, so plain assignment is refused."""
-    object.__setattr__(layer, "channels", check_int(f"{name}: channels", layer.channels, 1))
-    for std in ("W_std", "b_std"):
-        object.__setattr__(layer, std, check_std(name, std, getattr(layer, std)))
 
 
 @output_domain.register

@@ -10,6 +10,8 @@ from grams.cases import REGISTRY, SPHERES
 from numbers_drawn import quick_key
 
 import eqbook as eq
+from eqbook.kernels.so3.literal import literal_kernel
+from eqbook.kernels.so3.places import on_rule
 
 ALL = REGISTRY | SPHERES
 C4, PIXEL = eq.cyclic(4), (1, 1)
@@ -212,6 +214,14 @@ def test_store_inside_jit(tmp_path):
     with pytest.raises(ValueError, match="`store`: expected none inside jit or grad"):
         jax.jit(lambda x: eq.gram(REGISTRY["relu"].net, x, store=tmp_path).ntk)(jnp.asarray(VECTORS))
     assert not any(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "layers", [(eq.LiftS2(2),), (eq.Dense(2), eq.SO3Pool()), (eq.Sequential(eq.LiftS2(2), eq.SO3Pool()),)]
+)
+def test_literal_recursion_over_rotations_names_what_is_missing(layers):
+    with pytest.raises(ValueError, match="`net`: expected LiftS2 first and SO3Pool behind it, got Sequential"):
+        literal_kernel(eq.Sequential(*layers), SPHERE[0], SPHERE[1], on_rule(2))
 
 
 def test_finite_networks_refuse_the_same_places():

@@ -28,6 +28,15 @@ def test_erf_keeps_its_digits_at_large_variances(net, x, x64):
             assert np.abs(np.diag(a / b) - 1).max() < 1e-5
 
 
+def test_erf_at_variances_whose_product_overflows():
+    """Saturated, erf is the sign: E[sigma sigma] = 2/pi arcsin of the correlation, here 0.9."""
+    net = eq.Sequential(eq.Dense(1), eq.Erf(), eq.Dense(1))
+    x = 1e10 * np.array([[1, 0], [0.9, 0.19**0.5], [-1, 0]], np.float32)
+    for method in ("auto", "literal"):
+        nngp = eq.gram(net, x, method=method).nngp
+        np.testing.assert_allclose(nngp[0], [1, 2 / np.pi * np.arcsin(0.9), -1], rtol=1e-6)
+
+
 def test_a_layer_in_front_of_a_lift(x64):
     """The orbit average is that of the inputs; a convolution in front does not commute with rotations of its filter."""
     group = eq.cyclic(4)
@@ -134,6 +143,20 @@ def test_inputs_of_unlike_sizes_in_single_precision(act, method, x64):
         for kind in ("nngp", "ntk"):
             low, high = getattr(single, kind), getattr(double, kind)
             np.testing.assert_allclose(low, high, rtol=2e-6, err_msg=f"{size} {kind}")
+
+
+@pytest.mark.parametrize("act", [eq.Relu(), eq.Erf(), eq.Activation(leaky_relu)], ids=["relu", "erf", "leaky"])
+@pytest.mark.parametrize("method", ["auto", "literal"])
+@pytest.mark.parametrize("factor", [-1.0, -0.3, -10.0])
+def test_inputs_of_opposite_directions_in_single_precision(factor, act, method, x64):
+    """There the derivative of a kinked function knows the angle, a root of what rounding leaves of a gap."""
+    net = eq.Sequential(eq.Dense(1), act, eq.Dense(1), act, eq.Dense(1))
+    x = RNG.normal(size=(6, 7)).astype(np.float32)
+    x = np.concatenate([x, np.float32(factor) * x])
+    single, double = (eq.gram(net, x.astype(t), method=method) for t in (np.float32, np.float64))
+    for kind in ("nngp", "ntk"):
+        low, high = (np.asarray(getattr(one, kind), float) for one in (single, double))
+        assert np.max(np.abs(low - high) / np.sqrt(np.outer(np.diag(high), np.diag(high)))) < 2e-6
 
 
 SUMS = {

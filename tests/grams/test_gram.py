@@ -105,8 +105,12 @@ def test_lists_and_numpy_float64_are_taken_silently():
 
 X = np.ones((3, 2), np.float32)
 BAD = {
-    "no batch axis": ((X[0],), {}, r"`x1`: expected vectors \[n, d\] or images .*, got shape \(2,\)"),
-    "images": ((X[:, :, None],), {}, r"`x1`: expected vectors"),
+    "no batch axis": (
+        (X[0],),
+        {},
+        r"`x1`: expected vectors \[n, d\] or images .*, got shape \(2,\); write `x1\[None\]`",
+    ),
+    "images": ((X[:, :, None],), {}, r"`x1`: expected vectors .*`x1\[..., None\]` for images of one channel"),
     "empty": ((X[:0],), {}, r"`x1`: expected at least one example"),
     "nan": ((np.where(X > 0, np.nan, X),), {}, r"`x1`: expected finite numbers, got nan at index \(0, 0\)"),
     "inf in x2": ((X, X * np.inf), {}, "`x2`: expected finite numbers, got inf"),

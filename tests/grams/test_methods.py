@@ -193,13 +193,34 @@ def test_gradient_of_the_symmetric_matrix(case, x64):
     assert relative_error(one, left + right) < 1e-7
 
 
-def test_half_precision_takes_the_literal_recursion():
-    """And is within a few roundings of the float32 result: the fast methods have no polynomials for it."""
-    case = Case(eq.Sequential(conv((3, 3), b_std=0.3), eq.Erf(), eq.GlobalAvgPool(), dense()), (3, 3, 2), "")
-    x = inputs(case.shape, 3)
-    low, high = eq.gram(case.net, x.astype("bfloat16")), eq.gram(case.net, x)
-    assert low.ntk.dtype == jnp.bfloat16
-    assert relative_error(np.asarray(low.ntk, np.float32), high.ntk) < tolerance(jnp.bfloat16, 30)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("method", ["auto", "literal"])
+def test_half_precision_is_the_rounded_result_of_float32(method, dtype):
+    """The same method computes it, for the same inputs."""
+    net = eq.Sequential(conv((3, 3), b_std=0.3), eq.Erf(), eq.GlobalAvgPool(), dense())
+    x = inputs((3, 3, 2), 3).astype(dtype)
+    low, high = (eq.gram(net, x, method=method) for x in (x, x.astype("float32")))
+    for kind in KINDS:
+        assert getattr(low, kind).dtype == dtype
+        np.testing.assert_array_equal(getattr(low, kind), getattr(high, kind).astype(dtype))
+
+
+@pytest.mark.parametrize("name, times", [("one-row", 1), ("D3-matrices", 1), ("sphere-linear", 2)])
+def test_literal_method_computes_inputs_with_themselves_apart_on_the_sphere_only(name, times, monkeypatch):
+    """There they have a quadrature rule of their own; elsewhere they are among the pairs."""
+    case, runs = (CASES | SPHERES)[name], []
+    original = images.Images.run
+    monkeypatch.setattr(images.Images, "run", lambda *args: runs.append(args) or original(*args))
+    eq.gram(case.net, inputs(case.shape, 2), method="literal")
+    assert len(runs) == times
+
+
+@parametrise({name: ONE_EACH[name] for name in ("relu-bias", "one-row", "D2-long-filters")})
+def test_literal_float32_ntk_of_an_input_with_itself(case, x64):
+    """Rounding makes no angle between an input and itself, of which the NTK would feel the root."""
+    x = inputs(case.shape, 5)
+    low, high = (eq.gram(case.net, x, method="literal") for x in (x, x.astype("float64")))
+    np.testing.assert_allclose(np.diag(low.ntk), np.diag(high.ntk), rtol=1e-5)
 
 
 def test_literal_is_the_recursion_for_each_pair(x64):

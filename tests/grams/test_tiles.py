@@ -7,6 +7,7 @@ import subprocess
 import sys
 from functools import partial
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -96,6 +97,44 @@ def test_interrupted_run_resumes(tmp_path, count):
     assert count.done == tiles_in_all
     assert equal(resumed, whole) and equal(again, whole)
     assert resumed.ntk.dtype == whole.ntk.dtype
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_a_run_in_half_precision_resumes(tmp_path, count, dtype):
+    x = inputs(SHAPE, dtype=dtype)
+    whole = eq.gram(NET, x, tile=3, store=tmp_path)
+    count.done = 0
+    again = eq.gram(NET, x, tile=3, store=tmp_path)
+    assert count.done == 0 and equal(again, whole)
+    assert again.nngp.dtype == again.ntk.dtype == dtype
+
+
+@pytest.mark.parametrize(
+    "kinds", [{"nngp", "ntk"}, ("ntk", "nngp"), ["ntk", "nngp", "ntk"]], ids=["set", "turned", "twice"]
+)
+def test_the_order_of_kinds_does_not_matter_to_a_store(tmp_path, count, kinds):
+    """A set has another order in the next process."""
+    x = inputs(SHAPE)
+    whole = eq.gram(NET, x, tile=3, store=tmp_path)
+    count.done = 0
+    assert equal(eq.gram(NET, x, kinds=kinds, tile=3, store=tmp_path), whole) and count.done == 0
+
+
+@pytest.mark.parametrize("name", ["relu-bias", "one-row", "pooled-branches", "flat-input", "D3-matrices"])
+@pytest.mark.parametrize("asarray", [np.asarray, jnp.asarray], ids=["numpy", "jax"])
+def test_known_inputs_inside_jit_are_computed_as_outside(tmp_path, name, asarray):
+    """Tile by tile, on threads, with a store: bit for bit, whichever of both makes it."""
+    net, shape, _ = CASES[name]
+    x, y = asarray(inputs(shape, 9)), asarray(inputs(shape, 5, seed=1))
+    for other in (None, y):
+        folder = tmp_path / str(other is None)
+        whole = eq.gram(net, x, other, tile=4)
+        for options in ({}, {"store": folder}, {"store": folder}):
+            inside = jax.jit(lambda s, other=other, options=options: (s, eq.gram(net, x, other, tile=4, **options)))
+            assert equal(inside(2.0)[1], whole)
+        assert equal(eq.gram(net, x, other, tile=4, store=folder), whole)
+        slope = jax.jit(jax.grad(lambda s, other=other: s * eq.gram(net, x, other, tile=4).ntk[0, 1]))(1.0)
+        assert slope == whole.ntk[0, 1]
 
 
 @pytest.mark.parametrize("damage", ["truncated", "empty", "bit flipped in the data", "bit flipped in the checksum"])

@@ -1,12 +1,17 @@
 """Dual activations against quadrature, and their accuracy where inputs coincide."""
 
+import math
+from fractions import Fraction
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import integrate, special
 
+import eqbook as eq
 from eqbook.kernels import erf_dual, relu_dual
+from eqbook.kernels.correlation import rule
 
 pytestmark = pytest.mark.usefixtures("x64")
 
@@ -84,8 +89,8 @@ def test_gradients_are_finite(dual, point):
 
 @pytest.mark.parametrize("dual", [relu_dual, erf_dual])
 def test_gradient_of_the_dual_is_its_derivative_dual(dual):
-    """Price's theorem: d E[sigma sigma] / dc = E[sigma' sigma'], also where the inputs coincide."""
-    for a, b, c in [*CASES, (1.0, 1.0, 1.0), (2.0, 2.0, 2.0), (1.0, 4.0, 2.0)]:
+    """Price's theorem: d E[sigma sigma] / dc = E[sigma' sigma'], also where the inputs coincide or are opposite."""
+    for a, b, c in [*CASES, (1.0, 1.0, 1.0), (2.0, 2.0, 2.0), (1.0, 4.0, 2.0), (1.0, 1.0, -1.0), (1.0, 4.0, -2.0)]:
         slope = jax.grad(lambda c, a=a, b=b: dual(jnp.float64(a), jnp.float64(b), c)[0])(c)
         assert float(slope) == pytest.approx(float(dual(a, b, c)[1]), rel=1e-12)
 
@@ -101,3 +106,64 @@ def test_erf_dual_of_huge_variances_does_not_overflow():
     value, slope = erf_dual(a, b, c)
     assert float(value) == pytest.approx(1 / 3, rel=1e-6)
     assert float(slope) == pytest.approx(4 / np.pi / np.sqrt(12e40), rel=1e-6)
+
+
+def erf_dual_of_fractions(a, b, c):
+    """The formulas with an exact D, which is at least 1 + 2 (a + b)."""
+    a, b, c = map(Fraction, (a, b, c))
+    root = math.sqrt(max((1 + 2 * a) * (1 + 2 * b) - 4 * c**2, 1 + 2 * (a + b)))
+    return 2 / math.pi * math.atan2(2 * c, root), 4 / math.pi / root
+
+
+def erf_dual_of_correlations(a, b, c):
+    """The same dual as Gram matrices take it."""
+    made = rule(eq.Erf())
+    return made.dual(made.scales(a), made.scales(b), c)
+
+
+VARIANCES = [*np.logspace(-3, 19, 23), 2.0**25, 1.5 * 2.0**24]
+ACUTE = [0, 0.1, 0.9, 0.9999, 1 - 1e-5, 1]
+CORRELATIONS = [*ACUTE, *(-r for r in ACUTE)]
+
+
+@pytest.mark.parametrize("dual", [erf_dual, erf_dual_of_correlations])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_erf_has_all_digits_for_equal_variances(dual, dtype):
+    """Where inputs coincide, where they are opposite, near that, and in between."""
+    a = np.repeat(np.asarray(VARIANCES, dtype), len(CORRELATIONS))
+    c = np.asarray(np.tile(CORRELATIONS, len(VARIANCES)) * a, dtype)
+    found = jax.jit(dual)(jnp.asarray(a), jnp.asarray(a), jnp.asarray(c))
+    exact = np.transpose([erf_dual_of_fractions(*map(float, one)) for one in zip(a, a, c, strict=True)])
+    np.testing.assert_allclose(found, exact, rtol=16 * np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("dual", [erf_dual, erf_dual_of_correlations])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("ratio", [1.001, 1.7, 30.0, 1e6])
+def test_erf_is_that_of_a_covariance_within_rounding(dual, dtype, ratio):
+    """For unlike variances: at large ones the dual of a rounded covariance is all that there is to have."""
+    a = np.repeat(np.asarray(VARIANCES, dtype), len(CORRELATIONS))
+    b = (dtype(ratio) * a).astype(dtype)
+    largest = np.sqrt(a.astype(float)) * np.sqrt(b.astype(float))
+    c = (np.tile(CORRELATIONS, len(VARIANCES)) * largest).astype(dtype)
+    found = np.array(jax.jit(dual)(jnp.asarray(a), jnp.asarray(b), jnp.asarray(c)), float)
+    eps = np.finfo(dtype).eps
+    near = [
+        [erf_dual_of_fractions(*map(float, one)) for one in zip(a, b, c + turn * 8 * eps * largest, strict=True)]
+        for turn in (-1, 0, 1)
+    ]
+    low, high = np.min(near, 0).T, np.max(near, 0).T
+    assert (found >= low - 16 * eps * np.abs(low)).all()
+    assert (found <= high + 16 * eps * np.abs(high)).all()
+
+
+def test_erf_dual_is_odd_in_the_covariance_to_the_last_bit():
+    for a, b, c in [*CASES, (3.7e6, 3.7e6, 3.7e6), (2.0, 8.0, 4.0)]:
+        value, slope = erf_dual(*map(jnp.float32, (a, b, c)))
+        assert erf_dual(*map(jnp.float32, (a, b, -c))) == (-value, slope)
+
+
+def test_second_derivative_of_erf_at_covariance_0():
+    """The slope is 4 / (pi sqrt D) and D = 9 - 4c^2 for unit variances."""
+    second = jax.grad(jax.grad(lambda c: erf_dual(jnp.float64(1.0), jnp.float64(1.0), c)[1]))(0.0)
+    assert float(second) == pytest.approx(16 / np.pi / 27, rel=1e-12)

@@ -44,6 +44,12 @@ def test_weights_integrate_moments():
     np.testing.assert_allclose(np.sum(shares * places**3), 0.25, rtol=1e-13)
 
 
+def test_rules_are_read_only():
+    """All callers get the same arrays."""
+    with pytest.raises(ValueError, match="read-only"):
+        polar_rule(48)[1][:] *= 2
+
+
 @pytest.mark.parametrize("name", CLOSED)
 @pytest.mark.parametrize("case", CASES)
 def test_equals_closed_forms_with_and_without_a_kink(name, case, x64):
@@ -120,6 +126,13 @@ def test_activation_in_a_network_equals_the_closed_form(x64):
     numeric = eq.Sequential(eq.Dense(1), eq.Activation(jax.scipy.special.erf), eq.Dense(1))
     exact = eq.Sequential(eq.Dense(1), eq.Erf(), eq.Dense(1))
     np.testing.assert_allclose(eq.gram(numeric, x).ntk, eq.gram(exact, x).ntk, rtol=1e-9)
+
+
+@pytest.mark.parametrize("integer", [int, np.int64, jnp.int32])
+def test_integers_are_numbers(integer):
+    """The result is no integer."""
+    ours = quadrature_dual(jnp.tanh, 48, *[integer(1)] * 3)
+    np.testing.assert_array_equal(ours, quadrature_dual(jnp.tanh, 48, 1.0, 1.0, 1.0))
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])

@@ -135,6 +135,27 @@ def test_product_rule_is_exact_below_2b(size):
     assert np.abs(means[below:]).max() > 0.1  # and not at 2B
 
 
+@pytest.mark.parametrize(
+    "rule, args",
+    [
+        (so3.rotation_points, (2,)),
+        (so3.identity_points, (2,)),
+        (so3.rotation_rule, (2, 2)),
+        (so3.identity_rule, (2, 2)),
+        (so3.separable_rule, (2, 2)),
+        (so3.self_table, (2, 2)),
+        (so3.sphere_grid, (2,)),
+        (so3.sphere_weights, (2,)),
+    ],
+)
+def test_rules_are_read_only(rule, args):
+    """All callers get the same arrays: one that scaled its weights would scale those of all kernels after it."""
+    assert all(one is two for one, two in zip(jax.tree.leaves(rule(*args)), jax.tree.leaves(rule(*args)), strict=True))
+    for array in jax.tree.leaves(rule(*args)):
+        with pytest.raises(ValueError, match="read-only"):
+            array *= 2
+
+
 def test_product_rule_is_its_own_inverse():
     R = so3.angles_to_matrix(so3.rotation_points(3)[0])
     distance = np.abs(R[:, None] - R.swapaxes(1, 2)[None]).max((2, 3))

@@ -1,6 +1,7 @@
 """Layers say what they are, compare by value, and refuse what makes no sense."""
 
 import pickle
+from dataclasses import FrozenInstanceError
 from functools import partial
 
 import jax
@@ -110,6 +111,19 @@ def test_networks_compare_by_value():
     )
 
 
+@pytest.mark.parametrize("net, name", [(eq.Sequential(eq.Dense(1)), "layers"), (eq.Residual(eq.Dense(1)), "branch")])
+def test_networks_cannot_be_changed(net, name):
+    """They are keys of caches."""
+    with pytest.raises(FrozenInstanceError):
+        setattr(net, name, ())
+
+
+def test_a_residual_block_is_not_its_branch():
+    one, other = eq.Residual(eq.Dense(1)), eq.Residual(eq.Dense(2))
+    assert one == eq.Residual(eq.Dense(1)) and hash(one) == hash(eq.Residual(eq.Dense(1)))
+    assert one != other and one != eq.Sequential(eq.Dense(1)) and pickle.loads(pickle.dumps(one)) == one
+
+
 def test_a_function_stands_for_an_activation():
     given = eq.Sequential(eq.Dense(4), jax.numpy.tanh, eq.Residual(eq.Dense(4), jax.nn.gelu, eq.Dense(4)))
     spelled = eq.Sequential(
@@ -124,3 +138,19 @@ def test_a_branch_keeps_the_channels_of_a_locally_connected_layer():
     net = eq.Sequential(eq.LocallyConnected(4, (1, 1)), eq.Residual(eq.Relu(), eq.LocallyConnected(8, (1, 1))))
     with pytest.raises(ValueError, match="layer 1: Residual.*expected a branch with 4 channels like its input, got 8"):
         eq.gram(eq.Sequential(net, eq.Flatten()), np.ones((1, 3, 3, 2), np.float32))
+
+
+@pytest.mark.parametrize("layers", [(), (eq.Flatten(),), (eq.Sequential(eq.Flatten(), eq.Flatten()),)])
+def test_a_branch_keeps_the_channels_of_vectors_that_are_flattened(layers):
+    def net(width):
+        return eq.Sequential(eq.Dense(4), *layers, eq.Residual(eq.Relu(), eq.Dense(width)), eq.Dense(1))
+
+    assert eq.gram(net(4), np.ones((2, 3), np.float32)).ntk.shape == (2, 2)
+    with pytest.raises(ValueError, match="Residual.*expected a branch with 4 channels like its input, got 8"):
+        eq.gram(net(8), np.ones((2, 3), np.float32))
+
+
+def test_channels_of_flattened_images_are_not_compared():
+    """There are as many as pixels times channels, and the width at infinity is any."""
+    layers = (eq.Conv(4, (1, 1)), eq.Flatten(), eq.Residual(eq.Dense(9), eq.Relu(), eq.Dense(36)), eq.Dense(1))
+    assert eq.gram(eq.Sequential(*layers), np.ones((2, 3, 3, 2), np.float32)).ntk.shape == (2, 2)

@@ -21,13 +21,14 @@ class Literal:
     Attributes:
         net: the network.
         bytes: working memory of one pair.
+        apart: whether the network is one on the sphere, where an input with itself has a quadrature rule of its own.
     """
 
     net: Layer
     bytes: int
+    apart: bool
     by_rows: ClassVar[bool] = False
     width: ClassVar[int] = 1
-    apart: ClassVar[bool] = True
 
     def prepare(self, x: Float[Array, "n ..."]) -> Float[Array, "... n"]:
         """The inputs with the batch axis last."""

@@ -33,6 +33,7 @@ def _gather(step: Affine, padded: Field) -> Field:
 
 
 def _mean(step: Affine, field: Field) -> Field:
+    """The mean over a filter's positions."""
     return _gather(step, _pad(step, field))
 
 
@@ -52,9 +53,7 @@ class Pixels:
     def prepare(self, x: Float[Array, "n h w c"]) -> Features:
         """Images with the batch axis last, where vector units want it, and their scales."""
         x = jnp.moveaxis(x, 0, -1)
-        return x, variances(
-            self.program.steps, jnp.sum(x * x, 2) / x.shape[2], lambda step, field: _gather(step, _pad(step, field))
-        )[1]
+        return x, variances(self.program.steps, jnp.sum(x * x, 2) / x.shape[2], _mean)[1]
 
     def pairs(self, one: Features, two: Features, true: Bool[Array, ""], ntk: bool, part: None = None) -> Pair:
         """NNGP and NTK, `[pairs]`, for features with the pairs along their last axis."""

@@ -7,15 +7,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 from eqbook.grams.methods.images import LANES
-from eqbook.grams.methods.program import Affine, Program
-from eqbook.grams.methods.steps import Field, Pair, Scales, Walk, variances
+from eqbook.grams.methods.program import Program
+from eqbook.grams.methods.steps import Pair, Scales, Walk, same, variances
 
 Features = tuple[Float[Array, "d n"], list[Scales]]
 ENTRIES = 2**18  # of an array of inputs that are taken at a time
-
-
-def _same(step: Affine, field: Field) -> Field:
-    return field
 
 
 @dataclass(frozen=True)
@@ -33,12 +29,12 @@ class Points:
 
     def prepare(self, x: Float[Array, "n d"]) -> Features:
         """Vectors with the batch axis last, and their scales."""
-        return x.T, variances(self.program.steps, jnp.mean(x * x, -1), _same)[1]
+        return x.T, variances(self.program.steps, jnp.mean(x * x, -1), same)[1]
 
     def pairs(self, one: Features, two: Features, true: Bool[Array, ""], ntk: bool, part: None = None) -> Pair:
         """NNGP and NTK, `[pairs]`, for features with the pairs along their last axis."""
         (x1, s1), (x2, s2) = one, two
-        walk = Walk(_same, _same, lambda index: (s1[index], s2[index]), ntk, true)
+        walk = Walk(same, same, lambda index: (s1[index], s2[index]), ntk, true)
         nngp, theta = walk.run(self.program.steps, (jnp.mean(x1 * x2, 0), None))
         return nngp, jnp.zeros_like(nngp) if ntk and theta is None else theta
 

@@ -14,15 +14,11 @@ from jaxtyping import Array, Bool, Float
 
 from eqbook.grams import workers
 from eqbook.grams.methods.images import LANES
-from eqbook.grams.methods.program import Affine, Program
-from eqbook.grams.methods.steps import Field, Pair, Scales, Walk, at, variances
+from eqbook.grams.methods.program import Program
+from eqbook.grams.methods.steps import Field, Pair, Scales, Walk, at, same, variances
 from eqbook.kernels.so3 import identity_rule, separable_correlation, separable_rule, sphere_coefficients
 
 Features = tuple[Float[Array, "coefficients channels n"], list[Scales]]
-
-
-def _same(step: Affine, field: Field) -> Field:
-    return field
 
 
 @dataclass(frozen=True)
@@ -46,7 +42,7 @@ class Sphere:
         """Coefficients with the batch axis last, and the scales of the constant variances."""
         f = jnp.moveaxis(sphere_coefficients(x, self.bandwidth), 0, -1)
         norm = jnp.sum(f * f, (0, 1)) / (4 * np.pi * f.shape[1])
-        return f, variances(self.program.steps, norm, _same)[1]
+        return f, variances(self.program.steps, norm, same)[1]
 
     def pairs(self, one: Features, two: Features, true: Bool[Array, ""], ntk: bool, part: None = None) -> Pair:
         """NNGP and NTK, `[pairs]`, for features with the pairs along their last axis."""
@@ -71,7 +67,7 @@ class Sphere:
 
     def _mean(self, start: Field, one: Features, two: Features, true: Array, ntk: bool, weights: np.ndarray) -> Pair:
         """The recursion from the correlation at all points, `[points, pairs]`, and the mean over them."""
-        walk = Walk(_same, _same, lambda index: (one[1][index], two[1][index]), ntk, true)
+        walk = Walk(same, same, lambda index: (one[1][index], two[1][index]), ntk, true)
         pair = walk.run(self.program.steps, (start, None))
         weights = jnp.asarray(weights, start.dtype)[:, None]
         # No matrix product: on a CPU it adds thousands of numbers in one row, and loses two digits.

@@ -26,6 +26,11 @@ def across(parts: list[Pair]) -> tuple:
     return tuple(None if kernels[0] is None else kernels for kernels in zip(*parts, strict=True))
 
 
+def same(step: Affine, field: Field) -> Field:
+    """The field as it is: the mean over a filter's positions where there are no pixels."""
+    return field
+
+
 def add(one: Pair, two: Pair) -> Pair:
     """Sum of two pairs; a missing NTK is 0."""
     (k1, t1), (k2, t2) = one, two

@@ -17,8 +17,8 @@ from jaxtyping import Array, Float
 
 from eqbook.grams import workers
 from eqbook.grams.methods.steps import Pair, across, at
-from eqbook.kernels.correlation import SNAP, rule
-from eqbook.kernels.duals import safe_sqrt
+from eqbook.kernels.correlation import rule
+from eqbook.kernels.duals import safe_inverse, safe_sqrt, within_rounding
 from eqbook.kernels.gap import relu_gap
 from eqbook.layers import Dense, Flatten, Layer, LayerNorm, Relu, Residual, Sequential
 
@@ -45,11 +45,6 @@ class State(NamedTuple):
         return self.scale - self.gap
 
 
-def _inverse(root: Array) -> Array:
-    """1 / root, and 0 for 0."""
-    return jnp.where(root > 0, 1 / jnp.where(root > 0, root, 1), 0)
-
-
 def _start(x1: Array, x2: Array, same: Array) -> State:
     """The inputs' own kernels; pairs marked `same` are one input twice."""
     root1, root2 = (safe_sqrt(jnp.mean(x * x, -1)) for x in (x1, x2))
@@ -63,7 +58,7 @@ def _start(x1: Array, x2: Array, same: Array) -> State:
         x, root, old, close = row
 
         def differences() -> Array:
-            apart = x * _inverse(root) - x2 * _inverse(root2)[:, None]
+            apart = x * safe_inverse(root) - x2 * safe_inverse(root2)[:, None]
             return root * root2 * jnp.mean(apart * apart, -1) / 2
 
         return jnp.where(close, jax.lax.cond(close.any(), differences, lambda: old), old)
@@ -95,7 +90,7 @@ def _relu(k: State) -> State:
 
 
 def _norm(k: State) -> State:
-    one, two = _inverse(k.root1), _inverse(k.root2)
+    one, two = safe_inverse(k.root1), safe_inverse(k.root2)
     return State(one * k.root1, two * k.root2, one * two * k.gap, None if k.ntk is None else one * two * k.ntk)
 
 
@@ -107,7 +102,7 @@ def _other(layer: Layer, k: State) -> State:
     scale = root1 * root2
     gap = scale - nngp
     # A gap within rounding is 0; its derivatives stay, which at coinciding inputs, or at 0, need not be 0.
-    gap -= jax.lax.stop_gradient(jnp.where(gap <= SNAP / 2 * jnp.finfo(gap.dtype).eps * scale, gap, 0))
+    gap -= jax.lax.stop_gradient(jnp.where(within_rounding(gap, scale), gap, 0))
     return State(root1, root2, gap, None if k.ntk is None else k.ntk * derivative)
 
 

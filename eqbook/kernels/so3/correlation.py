@@ -10,13 +10,12 @@ References:
     Misof, Kessel, Gerken, "Equivariant Neural Tangent Kernels", 2025, https://arxiv.org/abs/2406.06504
 """
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from eqbook.kernels.cached import cached_arrays
 from eqbook.kernels.so3.rotations import identity_rule, rotation_rule
 from eqbook.kernels.so3.wigner import wigner_table
 
@@ -47,7 +46,7 @@ def correlation_features(
     return jnp.concatenate([block(degree) for degree in degrees], -1) / scale
 
 
-@functools.cache
+@cached_arrays
 def self_table(bandwidth: int, size: int) -> Float[np.ndarray, "features points1"]:
     """Wigner matrices at `identity_points`, and in one more column at the identity itself.
 

@@ -23,7 +23,7 @@ from eqbook.kernels.so3.places import Pairs, Places
 from eqbook.kernels.so3.sphere import kept_bandwidth, sphere_coefficients
 from eqbook.kernels.so3.wigner import wigner_matrix
 from eqbook.kernels.state import PairKernel
-from eqbook.layers import Dense, Erf, Layer, LayerNorm, Relu, Residual, Sequential, SO3Conv, SO3Pool
+from eqbook.layers import Dense, Erf, Layer, LayerNorm, LiftS2, Relu, Residual, Sequential, SO3Conv, SO3Pool
 
 
 def lift(places: Places, f1: Float[Array, "coefficients c"], f2: Float[Array, "coefficients c"]) -> Pairs:
@@ -88,9 +88,11 @@ def literal_kernel(
         places: the rotations.
 
     Raises:
-        ValueError: if a layer is not known here.
+        ValueError: if a layer is not known here, or the network does not begin with `LiftS2` or has no `SO3Pool`.
     """
-    end = next(i for i, layer in enumerate(net.layers) if isinstance(layer, SO3Pool))
+    end = next((i for i, layer in enumerate(net.layers) if isinstance(layer, SO3Pool)), None)
+    if end is None or not isinstance(net.layers[0], LiftS2):
+        raise ValueError(f"`net`: expected LiftS2 first and SO3Pool behind it, got {net}; put them there, unnested.")
     first, middle, head = net.layers[0], net.layers[1:end], net.layers[end + 1 :]
     x1, x2 = jnp.asarray(x1), jnp.asarray(x2)
     bandwidth = kept_bandwidth(first.bandwidth, len(x1) // 2)

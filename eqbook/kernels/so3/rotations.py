@@ -10,12 +10,11 @@ rectified linear unit, and the product rule converges slowly. In polar coordinat
 angle, the same integrand is smooth, and Gauss-Legendre converges fast again.
 """
 
-import functools
-
 import numpy as np
 from jaxtyping import Float
 
 from eqbook._checks import check_int
+from eqbook.kernels.cached import cached_arrays
 from eqbook.kernels.so3.wigner import wigner_table
 
 Points = tuple[Float[np.ndarray, "points 3"], Float[np.ndarray, " points"]]
@@ -61,7 +60,7 @@ def quadrature_size(quadrature: int | None, bandwidth: int, signed: bool = False
     return size
 
 
-@functools.cache
+@cached_arrays
 def rotation_points(size: int) -> Points:
     r"""Nodes and weights of the product rule.
 
@@ -83,7 +82,7 @@ def rotation_points(size: int) -> Points:
     return np.stack([alpha, beta, gamma], -1).reshape(-1, 3), weights.ravel()
 
 
-@functools.cache
+@cached_arrays
 def identity_points(size: int) -> Points:
     r"""Nodes and weights of the rule around the identity, for functions with $F(R) = F(R^{-1})$.
 
@@ -118,7 +117,7 @@ def identity_points(size: int) -> Points:
     return angles.reshape(-1, 3), weights.ravel()
 
 
-@functools.cache
+@cached_arrays
 def rotation_rule(bandwidth: int, size: int) -> Rule:
     r"""Wigner matrices at `rotation_points`, and the weights, in double precision.
 
@@ -133,7 +132,7 @@ def rotation_rule(bandwidth: int, size: int) -> Rule:
     return wigner_table(bandwidth, angles), weights
 
 
-@functools.cache
+@cached_arrays
 def identity_rule(bandwidth: int, size: int) -> Rule:
     """Wigner matrices at `identity_points`, and the weights, shaped as those of `rotation_rule`.
 

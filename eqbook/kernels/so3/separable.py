@@ -7,13 +7,13 @@ $2L-1$ coefficients at each $(\alpha, \beta)$ need the features of one $|n|$ eac
 150,000 products in place of the 1,144,000 of the whole table.
 """
 
-from functools import cache
 from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from eqbook.kernels.cached import cached_arrays
 from eqbook.kernels.so3.rotations import rotation_points
 from eqbook.kernels.so3.wigner import wigner_table
 
@@ -33,7 +33,7 @@ class SeparableRule(NamedTuple):
     weights: np.ndarray
 
 
-@cache
+@cached_arrays
 def separable_rule(bandwidth: int, size: int) -> SeparableRule:
     """The product rule of `rotation_points`, prepared for `separable_correlation`, in double precision.
 

@@ -4,14 +4,13 @@ A signal of bandwidth L lives on 2L colatitudes $\theta_t = (2t+1)\pi/4L$ and 2L
 `[n, 2L, 2L-1, channels]`.
 """
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from eqbook._checks import as_float, check_int
+from eqbook.kernels.cached import cached_arrays
 from eqbook.kernels.so3.wigner import spherical_harmonics, wigner_matrix
 
 
@@ -29,7 +28,7 @@ def grid_bandwidth(rows: int, columns: int) -> int:
     return rows // 2
 
 
-@functools.cache
+@cached_arrays
 def sphere_grid(bandwidth: int) -> tuple[np.ndarray, np.ndarray]:
     r"""Angles of the grid points, $\theta_t = (2t+1)\pi/(4L)$ and $\phi_p = 2\pi p/(2L-1)$, colatitude-major.
 
@@ -48,7 +47,7 @@ def sphere_grid(bandwidth: int) -> tuple[np.ndarray, np.ndarray]:
     return np.repeat(theta, len(phi)), np.tile(phi, len(theta))
 
 
-@functools.cache
+@cached_arrays
 def sphere_weights(bandwidth: int) -> np.ndarray:
     r"""Areas of the grid points: $\int f = \sum_i w_i f(x_i)$, exact for harmonics of degree up to 2L-2.
 
@@ -74,7 +73,7 @@ def sphere_weights(bandwidth: int) -> np.ndarray:
     return 2 * np.pi / (2 * bandwidth - 1) * 2 / bandwidth * np.sin(theta) * series
 
 
-@functools.cache
+@cached_arrays
 def _harmonics(bandwidth: int) -> np.ndarray:
     return spherical_harmonics(bandwidth, *sphere_grid(bandwidth))
 
