@@ -10,6 +10,7 @@ from typing import Any
 
 import flax.linen as nn
 
+LIBRARIES = {"builtins", "flax", "jax"}  # of whose classes a user's may be made
 DYNAMIC = {"getattr", "vars", "__dict__", "super"}  # code with these may use any attribute
 
 
@@ -50,12 +51,32 @@ def constants_of(kind: type) -> dict[str, Any]:
     return {name: part for name, part in sorted(found.items()) if name not in others and not name.startswith("__")}
 
 
+def function_in(part: Any) -> FunctionType | None:
+    """The function in an attribute of a class: a method of any kind, also a jitted one, or a property; else `None`."""
+    part = part.fget if isinstance(part, property) else part.func if isinstance(part, cached_property) else part
+    part = part.__func__ if isinstance(part, staticmethod | classmethod) else part
+    if not isinstance(part, FunctionType):
+        part = static(part, "__wrapped__")
+    return part if isinstance(part, FunctionType) else None
+
+
+def methods_of(kind: type) -> dict[str, FunctionType]:
+    """The functions of a class and of those it inherits from; of special ones, and of libraries, `__call__` only."""
+    found = {}
+    for one in kind.__mro__:
+        foreign = one.__module__.split(".")[0] in LIBRARIES
+        for name, part in sorted(vars(one).items()):
+            function = function_in(part)
+            if function is not None and (name == "__call__" or not (foreign or name.startswith("__"))):
+                found[f"{one.__qualname__}.{name}"] = function
+    return found
+
+
 def made_with(net: Any) -> Any:
     """What a Flax module is made with, and the modules in it; equal names of functions may stand for two functions."""
     if isinstance(net, nn.Module):
         names = sorted(field.name for field in fields(net) if field.name not in ("parent", "name"))
-        code = [part for kind in type(net).__mro__ for part in (vars(kind).get("setup"), vars(kind).get("__call__"))]
-        return [code, *(made_with(getattr(net, name, None)) for name in names)]
+        return [methods_of(type(net)), *(made_with(getattr(net, name, None)) for name in names)]
     if isinstance(net, tuple | list):
         return [made_with(part) for part in net]
     return net
@@ -64,9 +85,11 @@ def made_with(net: Any) -> Any:
 def used_by(value: Any, function: FunctionType) -> dict[str, Any]:
     """What a method uses of an object, itself or by others: attributes, its own or of its class, and these others.
 
-    All attributes, if it hands the object on.
+    All attributes and methods, if it hands the object on. Attributes that these methods set, such as a count of calls,
+    are left out.
     """
-    everything, names, todo, others = constants_of(type(value)) | parts_of(value), set(), [function], {}
+    everything, names, stored, todo, others = constants_of(type(value)) | parts_of(value), set(), set(), [function], {}
+    whole = False
     while todo:
         code = todo.pop().__code__
         own = code.co_varnames[:1]
@@ -75,17 +98,16 @@ def used_by(value: Any, function: FunctionType) -> dict[str, Any]:
             loaded = step.argval if isinstance(step.argval, tuple) else (step.argval,)
             if step.opname.startswith("LOAD_") and own and own[0] in loaded:
                 if step.opname != "LOAD_FAST" or not following.opname.endswith(("_ATTR", "_METHOD")):
-                    return everything
-        if DYNAMIC & set(code.co_names):
-            return everything
+                    whole = True
+        whole |= bool(DYNAMIC & set(code.co_names))
+        stored |= {step.argval for step in steps if step.opname == "STORE_ATTR"}
         for name in set(code.co_names) - names:
             names.add(name)
-            part = static(type(value), name)
-            part = part.fget if isinstance(part, property) else part.func if isinstance(part, cached_property) else part
-            if isinstance(part, FunctionType):
+            if (part := function_in(static(type(value), name))) is not None:
                 others[name] = part
                 todo.append(part)
-    return dict(sorted(others.items())) | {name: part for name, part in everything.items() if name in names}
+    used = methods_of(type(value)) if whole else dict(sorted(others.items()))
+    return used | {name: part for name, part in everything.items() if (whole or name in names) and name not in stored}
 
 
 def is_library(module: dict[str, Any]) -> bool:

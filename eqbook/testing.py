@@ -59,7 +59,8 @@ def relative_error(actual: Float[Array, "..."], expected: Float[Array, "..."]) -
 
 def _norm(values: np.ndarray) -> float:
     """Frobenius norm; a power of two is divided out, which rounds nothing, so that no square leaves the range."""
-    _, exponent = np.frexp(np.max(np.abs(values), initial=0.0))
+    values = np.abs(values)  # a complex number is not to be divided by a unit that has no inverse
+    _, exponent = np.frexp(np.max(values, initial=0.0))
     unit = np.ldexp(1.0, exponent - 1)
     return float(unit * np.linalg.norm(values / unit))
 

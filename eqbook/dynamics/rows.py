@@ -60,7 +60,7 @@ class RowMatrix:
                 kept, self.n, rows, whole = check_matrix(array), len(array), lambda which: array[which], [array]
                 if n is not None and check_int("n", n, 1) != self.n:
                     raise ValueError(f"`n`: expected {self.n}, the size of `matrix`, or None, got {n}.")
-                if dtype != "float32" and floating(dtype) != kept:
+                if floating(dtype) not in (floating("float32"), kept):
                     raise ValueError(f"`dtype`: expected {kept} as the array has it, got {dtype!r}; convert the array.")
         if hosts.count > 1:
             hosts.check_same("arguments of `RowMatrix`", fingerprint("rows", whole, n=self.n, dtype=kept.name))

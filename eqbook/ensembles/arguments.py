@@ -84,7 +84,7 @@ def check_step(recipe: Recipe, key: jax.Array, x: Array, y: Array, size: int) ->
 
 
 @lru_cache(maxsize=64)
-def _check_step(recipe: Recipe, _held: tuple[float, ...], key: Any, example: Any, *batch: Any) -> None:
+def _check_step(recipe: Recipe, _held: tuple, key: Any, example: Any, *batch: Any) -> None:
     """The check for abstract arrays; once for a recipe, what it holds, and shapes: tracing a network takes long."""
     params = abstract_member(recipe.net, key, example)
     outputs = _usable(recipe.net, lambda: jax.eval_shape(recipe.net.apply, params, batch[0]))

@@ -62,12 +62,16 @@ class Recipe:
     mean: bool = False
 
 
-def held_by(net: Any, *functions: Any) -> tuple[float, ...]:
+def held_by(net: Any, *functions: Any) -> tuple:
     """The numbers that a network and functions hold now: a program that was made of the same objects may hold others.
 
-    Not seen is what `numbers_in` does not see, such as a variable of a package that has changed.
+    Not seen is what `numbers_in` does not see, such as a variable of a package that has changed. What cannot be read,
+    as an array on other processes' devices, equals nothing, itself at a later time included.
     """
-    return tuple(numbers_in([made_with(net), *functions]))
+    try:
+        return tuple(numbers_in([made_with(net), *functions]))
+    except Exception:  # noqa: BLE001 - whatever reading an unknown object may raise
+        return (object(),)
 
 
 def initializer(net: Any) -> Callable:
@@ -96,7 +100,7 @@ def _initializer(backend: str) -> Callable:
     return jax.jit(_init, static_argnums=(0, 1), compiler_options=options)
 
 
-def _init(net: Any, _held: tuple[float, ...], key: jax.Array, example: Array) -> Any:
+def _init(net: Any, _held: tuple, key: jax.Array, example: Array) -> Any:
     return net.init(key, example if isinstance(net, nn.Module) else example.shape)
 
 

@@ -46,8 +46,7 @@ class Programs:
         """A chunk before training, on the host."""
         keys = [member_keys(self._key, jnp.uint32(m))[0] for m in self.members(chunk)]
         # Stacked by NumPy: XLA would compile a program for a stack of hundreds of arrays.
-        init = initializer(self.recipe.net)
-        drawn = [jax.tree.map(np.asarray, init(key, self._example)) for key in keys]
+        drawn = [jax.tree.map(np.asarray, self._init(key, self._example)) for key in keys]
         params = jax.tree.map(lambda *leaves: np.stack(leaves), *drawn)
         state = jax.tree.map(partial(_own, members=self.members(chunk)), self._init_state(params))
         dtype = jnp.result_type(float)
@@ -107,7 +106,9 @@ class Programs:
 
         keys = jax.eval_shape(partial(jax.random.split, num=self.width), self._key)
         arguments = (self.shapes, keys, *self._data, np.int32(0), np.int32(0))
-        return self._compile(_Train(self.recipe), 2, arguments, donate=True)
+        recipe = self.recipe
+        held = held_by(recipe.net, recipe.loss, recipe.optimizer, recipe.augment)
+        return self._compile(held, _Train(recipe), 2, arguments, donate=True)
 
     def evaluator(self, x: np.ndarray) -> Callable:
         """The program that evaluates a chunk on inputs of the shape of `x`."""
@@ -116,7 +117,8 @@ class Programs:
             # On the device of the training data, where the members are, if there is one.
             where = self._data[0].sharding
             example = jax.ShapeDtypeStruct(*kind, sharding=where if len(where.device_set) == 1 else None)
-            self._evaluators[kind] = self._compile(_Evaluate(self.recipe.net), 1, (self.shapes.params, example))
+            net = self.recipe.net
+            self._evaluators[kind] = self._compile(held_by(net), _Evaluate(net), 1, (self.shapes.params, example))
         return self._evaluators[kind]
 
     @cached_property
@@ -129,17 +131,20 @@ class Programs:
 
     @cached_property
     def _init_state(self) -> Callable:
-        return _shared(self._held(), _starting, self.recipe.optimizer).lower(self.shapes.params).compile()
+        rule = self.recipe.optimizer
+        return _shared(held_by(None, rule), _starting, rule).lower(self.shapes.params).compile()
 
-    def _compile(self, function: Callable, mapped: int, arguments: tuple, donate: bool = False) -> Callable:
+    @cached_property
+    def _init(self) -> Callable:
+        return initializer(self.recipe.net)
+
+    def _compile(
+        self, held: tuple, function: Callable, mapped: int, arguments: tuple, donate: bool = False
+    ) -> Callable:
         """Compile `function` of one member for a chunk: the first `mapped` arguments have an axis of members."""
         mesh = None if self.mesh is None else self._mesh
-        made = _shared(self._held(), _of_members, function, mapped, len(arguments), mesh, donate)
+        made = _shared(held, _of_members, function, mapped, len(arguments), mesh, donate)
         return made.lower(*arguments).compile()
-
-    def _held(self) -> tuple[float, ...]:
-        recipe = self.recipe
-        return held_by(recipe.net, recipe.loss, recipe.optimizer, recipe.augment)
 
     @cached_property
     def _mesh(self) -> Mesh:
@@ -192,7 +197,7 @@ def _of_members(function: Callable, mapped: int, count: int, mesh: Mesh | None, 
     return jax.jit(local, **options)
 
 
-def _shared(held: tuple[float, ...], make: Callable, *arguments: Hashable) -> Callable:
+def _shared(held: tuple, make: Callable, *arguments: Hashable) -> Callable:
     """`make(*arguments)`, the same object for equal arguments: JAX compiles a function anew that it has not seen.
 
     Functions are equal if they are one object: `held` tells what they hold now, in their globals and attributes.
@@ -204,7 +209,7 @@ def _shared(held: tuple[float, ...], make: Callable, *arguments: Hashable) -> Ca
 
 
 @lru_cache(maxsize=32)
-def _kept(_held: tuple[float, ...], make: Callable, *arguments: Hashable) -> Callable:
+def _kept(_held: tuple, make: Callable, *arguments: Hashable) -> Callable:
     return make(*arguments)
 
 
@@ -228,8 +233,9 @@ def _own(leaf: Array, members: range) -> Array | np.ndarray:
 
 @jax.jit
 def _training_keys(key: jax.Array, members: Array) -> jax.Array:
-    # One after the other: side by side some generators (unsafe_rbg) would make all keys of the first member's.
-    return jax.lax.map(lambda m: member_keys(key, m)[1], members)
+    # Side by side some generators (unsafe_rbg) would make all keys of the first member's.
+    each = jax.vmap if jax.random.key_impl(key) == "threefry2x32" else lambda one: partial(jax.lax.map, one)
+    return each(lambda m: member_keys(key, m)[1])(members)
 
 
 def over_members(function: Callable, mapped: int) -> Callable:

@@ -39,15 +39,15 @@ class Progress:
         return 2**30 if self._bar.disable else self._slice
 
     def add(self, chunk: int, epochs: int, total: Any, summed: int = 1) -> None:
-        """A chunk has done more epochs; `total` is its loss added up over `summed` epochs."""
+        """A chunk has done more epochs; `total` is its loss added up over `summed` epochs, `None` for earlier ones."""
         if self._bar.disable:
             return
         shown = max(0, min(self._width, self._members - chunk * self._width))
         with self._lock:
             now = time.perf_counter()
             quick, self._last = now - self._last < SECONDS, now
-            self._slice = self._slice * 2 if quick else max(1, self._slice // 2)
-            if total is not None:
+            if total is not None:  # epochs that were trained just now, and not before
+                self._slice = self._slice * 2 if quick else max(1, self._slice // 2)
                 self._losses[chunk] = float(np.mean(np.asarray(total)[:shown])) / summed
                 loss = np.mean(list(self._losses.values()))
                 self._bar.set_postfix(loss=f"{loss:.3g}", refresh=False)

@@ -92,8 +92,10 @@ class Store:
             _end_last_line(self._metrics)
             for one in read_metrics(self.folder):
                 self._losses.setdefault(one["chunk"], {})[one["since"], one["epoch"]] = one["loss"]
-        except OSError as error:
+        except Exception as error:
             self.close()
+            if not isinstance(error, OSError):
+                raise
             raise ValueError(f"`store`: {self.folder} cannot be used ({error}); choose another folder.") from error
         if different := differing(stored, settings):
             self.close()

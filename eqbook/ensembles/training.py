@@ -86,7 +86,9 @@ class Training:
             if losses is not None and there:
                 self.check(c, here.member)
                 return here, losses[: len(behind)], here.epoch
-        return Checkpoint(self.programs.start(c), 0, 0), [], 0 if here is None else here.epoch
+        # One that no records lead to is of no use to any call.
+        useful = here is not None and self.store.mean_losses(c, [here.since]) is not None
+        return Checkpoint(self.programs.start(c), 0, 0), [], here.epoch if useful else 0
 
     def until(self, c: int, here: Checkpoint, stop: int, kept: int) -> Checkpoint:
         """Train up to a stop, and move the bar; on the way make the checkpoints that are due, from epoch `kept` on."""

@@ -52,7 +52,8 @@ def signed_gap(root_a: Scalar, root_b: Scalar, a: Scalar, b: Scalar, c: Scalar) 
     """`covariance_gap` from the roots at hand, the gap as rounding leaves it: it may be below 0."""
     scale, apart = root_a * root_b, (root_a - root_b) ** 2
     unlike = (apart > 0.5 * scale) & (scale > 0)  # one variance is more than four times the other
-    return jnp.where(unlike, scale - c, 0.5 * ((a - c) + (b - c) - apart)), scale
+    # Each term is halved on its own: with c < 0 their sum is up to four times a variance.
+    return jnp.where(unlike, scale - c, ((0.5 * a - 0.5 * c) + (0.5 * b - 0.5 * c)) - 0.5 * apart), scale
 
 
 def within_rounding(gap: Scalar, scale: Scalar, snap: int = SNAP) -> Bool[Array, "*batch"]:
@@ -63,10 +64,11 @@ def within_rounding(gap: Scalar, scale: Scalar, snap: int = SNAP) -> Bool[Array,
 def half_angle(a: Scalar, b: Scalar, c: Scalar, snap: int = SNAP) -> tuple[Scalar, Scalar, Scalar]:
     r"""$\sqrt{2s} \sin\frac\theta2$, $\sqrt{2s} \cos\frac\theta2$ and $s = \sqrt{ab}$, for $\cos\theta = c / s$.
 
-    The first is 0 where inputs coincide to `snap` roundings, the second where they are opposite.
+    The first is 0 where inputs coincide to `snap` roundings, the second where they are opposite; both where a variance
+    is 0, exactly.
     """
     (gap, s), (other, _) = covariance_gap(a, b, c), covariance_gap(a, b, -c)
-    near, far = (safe_sqrt(jnp.where(within_rounding(one, s, snap), 0, one)) for one in (gap, other))
+    near, far = (safe_sqrt(jnp.where(within_rounding(one, s, snap) | (s == 0), 0, one)) for one in (gap, other))
     return near, far, s
 
 

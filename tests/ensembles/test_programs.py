@@ -158,6 +158,103 @@ def test_a_variable_of_a_module_that_has_changed_counts(as_a_script, monkeypatch
         assert np.unique(run.params["params"]["Dense_0"]["kernel"]).tolist() == [scale]
 
 
+def penalty(outputs):
+    """Finds a number by name."""
+    return SCALE * jnp.mean(outputs**2)
+
+
+class ByStatic:
+    """Uses a static method."""
+
+    @staticmethod
+    def more(outputs):
+        return penalty(outputs)
+
+    def __call__(self, outputs, targets):
+        return jnp.mean((outputs - targets) ** 2) + self.more(outputs)
+
+
+class ByParent(ByStatic):
+    """Uses what its parent does."""
+
+    def __call__(self, outputs, targets):
+        return super().__call__(outputs, targets)
+
+
+class ByHanding(ByStatic):
+    """Hands itself on."""
+
+    def __call__(self, outputs, targets):
+        return jnp.mean((outputs - targets) ** 2) + sum(self.more(one) for one in [outputs])
+
+
+class ByClass:
+    """Uses a number of its class by a class method."""
+
+    weight = 0.0
+
+    @classmethod
+    def more(cls, outputs):
+        return cls.weight * jnp.mean(outputs**2)
+
+    def __call__(self, outputs, targets):
+        return jnp.mean((outputs - targets) ** 2) + self.more(outputs)
+
+
+@pytest.mark.parametrize("kind", [ByStatic, ByParent, ByHanding, ByClass])
+def test_what_methods_of_a_loss_find_counts(as_a_script, monkeypatch, kind):
+    loss = kind()
+    for scale in (0.0, 1.0, 10.0):
+        monkeypatch.setitem(globals(), "SCALE", scale)
+        monkeypatch.setattr(ByClass, "weight", scale)
+        for one, expected in zip(train(loss), train(Scaled(scale).loss)):
+            np.testing.assert_array_equal(one, expected)
+
+
+class Helped(nn.Module):
+    """A module whose helper finds a number by name."""
+
+    def scaled(self, x):
+        return SCALE * x
+
+    @nn.compact
+    def __call__(self, x):
+        return nn.Dense(2)(self.scaled(x))
+
+
+def test_what_a_helper_of_a_module_finds_counts(as_a_script, monkeypatch):
+    found = []
+    for scale in (0.5, 2.0, 0.5):
+        monkeypatch.setitem(globals(), "SCALE", scale)
+        arguments = dict(members=2, epochs=2, optimizer=SLOW, at_once=1)
+        found.append(eq.train_ensemble(Helped(), jax.random.key(0), X, Y, **arguments).losses[1:])
+    np.testing.assert_array_equal(found[0], found[2])
+    assert not np.allclose(found[0], found[1])
+
+
+class Seen(nn.Module):
+    """Keeps the shapes that it is traced for."""
+
+    @nn.compact
+    def __call__(self, x):
+        Traced.shapes.append(x.shape)
+        return nn.Dense(2)(x)
+
+
+class Traced:
+    """A place outside of the module."""
+
+    shapes = []
+
+
+def test_an_evaluation_is_compiled_once_whatever_the_optimiser():
+    net, watched = Seen(), np.zeros((11, 3), np.float32)
+    for rate in (0.1, 0.2, 0.3):
+        arguments = dict(members=2, epochs=1, optimizer=optax.sgd(rate), at_once=2, watch={"x": watched})
+        eq.train_ensemble(net, jax.random.key(0), X, Y, **arguments)
+    assert Traced.shapes.count((11, 3)) == 3 + 1, "one for the outputs' shape in each run, and one for the program"
+
+
 SHAPE = ()
 
 

@@ -128,6 +128,16 @@ def test_other_records_leave_a_checkpoint_that_is_further(tmp_path, undisturbed,
     assert_same_bits(train(tmp_path, record=[0, 6]), first)
 
 
+def test_a_checkpoint_that_no_losses_lead_to_is_replaced(tmp_path, finished):
+    """No call could go on from it."""
+    shutil.copytree(finished, tmp_path, dirs_exist_ok=True)
+    before = {path.name: path.read_bytes() for path in tmp_path.glob("state-*")}
+    (tmp_path / "metrics.jsonl").unlink()
+    train(tmp_path, epochs=2)
+    after = {path.name: path.read_bytes() for path in tmp_path.glob("state-*")}
+    assert before.keys() == after.keys() and all(after[name] != content for name, content in before.items())
+
+
 def test_integers_of_numpy(tmp_path, monkeypatch):
     run = train(tmp_path, epochs=np.int64(2), record=[0], at_once=np.int64(2), batch_size=np.int64(5))
     assert run.kept == (0, 2)
@@ -172,6 +182,15 @@ def test_a_bar_of_a_resumed_run_reaches_its_end(tmp_path, monkeypatch):
     added.clear()
     train(tmp_path, record=[0, 6], checkpoint_every=1)
     assert added == {0: 6, 1: 6, 2: 6}
+
+
+def test_chunks_that_begin_do_not_let_the_bar_stand_still():
+    """However many of them: the first call trains one epoch."""
+    with Progress(16, 100, 1, show=True) as progress:
+        progress._bar.disable = False  # as on a terminal
+        for chunk in range(16):
+            progress.add(chunk, 0, None)
+        assert progress.slice() == 1
 
 
 def test_another_process_that_begins_at_the_same_moment_is_named(tmp_path, monkeypatch):

@@ -57,10 +57,10 @@ def test_right_or_refused(case):
 
 @pytest.mark.parametrize("seed", [5, 13, 115])
 def test_seeds_of_the_long_run(seed, x64):
-    """One on the sphere, one on the plane, and one whose relu sees parallel features."""
+    """One on the sphere, one on the plane, and one whose relu sees opposite features."""
     outcome = fuzz.run_seed(seed)
     assert outcome.result in ("kernel", "refused")
-    assert outcome.kink == (seed == 115) and not outcome.rounded
+    assert not outcome.kink and not outcome.rounded
 
 
 def test_equal_seeds_give_equal_cases():

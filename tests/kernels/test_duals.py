@@ -95,6 +95,32 @@ def test_gradient_of_the_dual_is_its_derivative_dual(dual):
         assert float(slope) == pytest.approx(float(dual(a, b, c)[1]), rel=1e-12)
 
 
+@pytest.mark.parametrize("dtype, variance", [(np.float32, 1e38), (np.float16, 2e4)])
+@pytest.mark.parametrize("correlation", [1.0, 0.8, -0.8, -1.0])
+def test_relu_dual_of_variances_near_the_largest_number(dtype, variance, correlation):
+    a, c = dtype(variance), dtype(correlation * variance)
+    nngp, derivative = relu_dual(a, a, c)
+    expected = relu_dual(1.0, 1.0, float(c) / float(a))
+    epsilon = float(np.finfo(dtype).eps)
+    assert abs(float(nngp) / float(a) - float(expected[0])) < 2 * epsilon
+    assert abs(float(derivative) - float(expected[1])) < 2 * epsilon
+
+
+@pytest.mark.parametrize("method", ["auto", "literal"])
+@pytest.mark.parametrize("act", [eq.Relu(), jnp.tanh], ids=["relu", "tanh"])
+def test_gram_of_variances_near_the_largest_number(act, method):
+    """tanh is the sign there."""
+    x = np.sqrt(2) * np.array([[1, 0], [0.8, 0.6], [-1, 0]])
+    low, high = (
+        eq.gram(
+            eq.Sequential(eq.Dense(8, W_std=size), act, eq.Dense(1)), x.astype(dtype), kinds=("nngp",), method=method
+        )
+        for size, dtype in ((1e19, np.float32), (1e19, np.float64))
+    )
+    scale = float(high.nngp[0, 0])
+    np.testing.assert_allclose(np.asarray(low.nngp, float) / scale, np.asarray(high.nngp) / scale, atol=1e-6)
+
+
 def test_relu_derivative_of_a_constant_input_is_that_of_an_orthogonal_one():
     for b in (0.0, 1.0):
         assert float(relu_dual(jnp.float64(0.0), jnp.float64(b), jnp.float64(0.0))[1]) == 0.25
