@@ -101,7 +101,7 @@ def relu_dual(a: Scalar, b: Scalar, c: Scalar, snap: int = 0) -> tuple[Scalar, S
     return 0.5 * (c + (near * far - theta * c) / jnp.pi), 0.5 * (1 - theta / jnp.pi)
 
 
-def erf_dual(a: Scalar, b: Scalar, c: Scalar) -> tuple[Scalar, Scalar]:
+def erf_dual(a: Scalar, b: Scalar, c: Scalar, snap: int = 0) -> tuple[Scalar, Scalar]:
     r"""Dual of the error function.
 
     With $D = (1 + 2a)(1 + 2b) - 4c^2$:
@@ -112,6 +112,8 @@ def erf_dual(a: Scalar, b: Scalar, c: Scalar) -> tuple[Scalar, Scalar]:
         a: variance of u.
         b: variance of v.
         c: covariance of u and v.
+        snap: a gap $\sqrt{ab} - |c|$ of fewer roundings than this counts as 0, as in `relu_dual`: times a large
+            variance a rounding is not small beside the rest of $D$, which is $1 + 4a$ for coinciding inputs.
 
     Returns:
         $E[\sigma(u)\sigma(v)]$ and $E[\sigma'(u)\sigma'(v)]$.
@@ -120,7 +122,9 @@ def erf_dual(a: Scalar, b: Scalar, c: Scalar) -> tuple[Scalar, Scalar]:
         Williams, "Computing with Infinite Networks", NeurIPS 1996.
     """
     size = jnp.abs(c)  # D has the square of c only, and s - |c| keeps its digits also where inputs are opposite
-    gap, s = covariance_gap(a, b, size)
+    gap, s = signed_gap(safe_sqrt(a), safe_sqrt(b), a, b, size)
+    # Taken away as a constant: a gap that is rounded to 0 keeps its derivative.
+    gap = gap - jax.lax.stop_gradient(jnp.where(within_rounding(gap, s, snap), gap, 0))
     # D = 1 + 2 (a + b) + 4 gap (s + |c|) >= 1, so its root has a derivative everywhere; factored, it does not overflow.
     first = 1 + 2 * (a + b)
     root = jnp.sqrt(first) * jnp.sqrt(1 + 4 * gap * ((s + size) / first))

@@ -1,5 +1,7 @@
 """A member's numbers do not depend on the number of members; how wide a chunk is."""
 
+import threading
+
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -97,6 +99,7 @@ def test_another_thread_stops_when_one_member_diverges(monkeypatch):
     """The thread of member 1 is in its first epoch until that of member 0 has failed; it begins no other."""
     loss = diverging(0, 6, at_once=1)
     held, begun, advance = [], [], Programs.advance
+    other = threading.Event()  # the thread of member 1 is in its first epoch
 
     def watched(training, *arguments):
         held.append(training)
@@ -104,7 +107,9 @@ def test_another_thread_stops_when_one_member_diverges(monkeypatch):
 
     def waiting(self, chunk, *arguments):
         begun.append(chunk)
-        assert chunk == 0 or held[0].stopped.wait(60)
+        if chunk == 1:
+            other.set()
+        assert (other if chunk == 0 else held[0].stopped).wait(60)
         return advance(self, chunk, *arguments)
 
     monkeypatch.setattr("eqbook.grams.workers.cores", lambda: 2)

@@ -147,7 +147,7 @@ def test_inputs_of_unlike_sizes_in_single_precision(act, method, x64):
 
 @pytest.mark.parametrize("act", [eq.Relu(), eq.Erf(), eq.Activation(leaky_relu)], ids=["relu", "erf", "leaky"])
 @pytest.mark.parametrize("method", ["auto", "literal"])
-@pytest.mark.parametrize("factor", [-1.0, -0.3, -10.0])
+@pytest.mark.parametrize("factor", [-1.0, -0.3, -10.0, -100.0])
 def test_inputs_of_opposite_directions_in_single_precision(factor, act, method, x64):
     """There the derivative of a kinked function knows the angle, a root of what rounding leaves of a gap."""
     net = eq.Sequential(eq.Dense(1), act, eq.Dense(1), act, eq.Dense(1))

@@ -65,7 +65,7 @@ def _(layer: Relu, k: PairKernel) -> PairKernel:
 
 @kernel_map.register
 def _(layer: Erf, k: PairKernel) -> PairKernel:
-    return pointwise_map(layer, erf_dual, k)
+    return pointwise_map(layer, partial(erf_dual, snap=SNAP), k)
 
 
 @kernel_map.register
