@@ -122,11 +122,10 @@ def gram(
         tile = shared_tile(len(x1), len(x1 if x2 is None else x2), plan.tile, hosts)
 
     def compute(a: Array, b: Array | None) -> tuple[Array, ...]:
-        a, b = (x if x is None else x.astype(wide) for x in (a, b))
+        if wide != dtype:
+            a, b = a.astype(wide), None if b is None else b.astype(wide)
         kernels = dict(zip(KINDS, plan.compute(a, b, ntk, devices), strict=True))
-        found = tuple(kernels[kind].astype(dtype) for kind in kinds)
-        _check_kernels(kinds, found)
-        return found
+        return tuple(kernels[kind] if wide == dtype else kernels[kind].astype(dtype) for kind in kinds)
 
     if workers.is_traced(x1, x2):
         if store is not None:
@@ -146,7 +145,9 @@ def gram(
         hosts.check_same("`store`, given or not", "00" if store is None else "01")
         with hosts.together():
             kept = None if store is None else Store(store, key, dtype)
-    return Gram(**dict(zip(kinds, assemble(compute, x1, x2, tile, kept, progress, hosts, len(kinds)), strict=True)))
+    check = partial(_check_kernels, kinds)
+    found = assemble(compute, check, x1, x2, tile, kept, progress, hosts, len(kinds))
+    return Gram(**dict(zip(kinds, found, strict=True)))
 
 
 @lru_cache(maxsize=256)
@@ -164,12 +165,14 @@ def _all_finite(kernels: tuple[Array, ...]) -> Array:
     return jnp.stack([jnp.isfinite(kernel).all() for kernel in kernels])
 
 
-def _check_kernels(kinds: tuple[str, ...], kernels: tuple[Array, ...]) -> None:
+def _check_kernels(kinds: tuple[str, ...], kernels: Sequence[Array | np.ndarray]) -> None:
     """Raise if an entry is not finite: inputs are, so a product of them has left the dtype."""
-    if workers.is_traced(*kernels):
-        return
-    for kind, kernel, finite in zip(kinds, kernels, np.asarray(_all_finite(kernels)), strict=True):
-        if not finite:
+    if isinstance(kernels[0], np.ndarray):
+        finite = [np.isfinite(kernel).all() for kernel in kernels]
+    else:
+        finite = np.asarray(_all_finite(tuple(kernels)))
+    for kind, kernel, good in zip(kinds, kernels, finite, strict=True):
+        if not good:
             raise ValueError(
                 f"`x1`: expected inputs whose kernels are finite numbers of {kernel.dtype}, got an infinite entry of "
                 f"the {kind.upper()}; scale the inputs, or use a wider dtype."

@@ -2,10 +2,11 @@
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from math import prod
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 from tqdm import tqdm
@@ -14,6 +15,7 @@ from eqbook._hosts import Hosts
 from eqbook.grams.store import Store
 
 Compute = Callable[[Array, Array | None], tuple[Array, ...]]
+ALIGNMENT = 64  # bytes
 
 
 def places(n1: int, n2: int, tile: int, symmetric: bool) -> Iterator[tuple[slice, slice]]:
@@ -25,6 +27,7 @@ def places(n1: int, n2: int, tile: int, symmetric: bool) -> Iterator[tuple[slice
 
 def assemble(
     compute: Compute,
+    check: Callable[[Sequence[Array | np.ndarray]], None],
     x1: Array,
     x2: Array | None,
     tile: int,
@@ -37,6 +40,7 @@ def assemble(
 
     Args:
         compute: matrices of two batches, or of one with itself if the second is `None`.
+        check: raises if the matrices of a tile are not to be used.
         x1: first batch.
         x2: second batch.
         tile: inputs on each side of a tile.
@@ -48,35 +52,64 @@ def assemble(
     symmetric = x2 is None
     n1, n2 = len(x1), len(x1 if symmetric else x2)
     if max(n1, n2) <= tile and store is None and hosts.count == 1:
-        return compute(x1, x2)
+        kernels = compute(x1, x2)
+        check(kernels)
+        return kernels
     other = x1 if symmetric else x2
     todo = list(places(n1, n2, tile, symmetric))
+    whole = [aligned((n1, n2), x1.dtype) for _ in range(kinds)]
 
-    def block(i: slice, j: slice) -> np.ndarray:
-        found = jax.device_get(compute(x1[i], None if symmetric and i == j else other[j]))
+    def block(rows: Array, i: slice, j: slice) -> np.ndarray:
+        found = jax.device_get(compute(rows, None if symmetric and i == j else other[j]))
+        check(found)
         return found[0][None] if kinds == 1 else np.stack(found)
 
-    def own() -> Iterator[np.ndarray]:
-        mine = hosts.share(todo)
+    def own() -> Iterator[Sequence[Array | np.ndarray]]:
+        mine, last, rows = hosts.share(todo), None, x1
         with _bar(mine, progress) as bar:
             for i, j in mine:
-                make = partial(block, i, j)
-                yield make() if store is None else store.tile((i.start // tile, j.start // tile), make)
+                if i != last:  # tiles of one row follow each other
+                    last, rows = i, x1[i]
+                if store is not None:
+                    yield store.tile((i.start // tile, j.start // tile), partial(block, rows, i, j))
+                elif hosts.count > 1:
+                    yield block(rows, i, j)
+                else:
+                    yield compute(rows, None if symmetric and i == j else other[j])
                 bar.update(_size((i, j)))
 
-    blocks: Iterator[np.ndarray] = own()
+    def write(i: slice, j: slice, found: Sequence[Array | np.ndarray]) -> None:
+        found = [np.asarray(kernel) for kernel in found]
+        if store is None and hosts.count == 1:
+            check(found)
+        for target, kernel in zip(whole, found, strict=True):
+            kernel = kernel[: i.stop - i.start, : j.stop - j.start]
+            target[i, j] = kernel
+            if symmetric and i != j:
+                target[j, i] = kernel.T
+
+    blocks: Iterator[Sequence[Array | np.ndarray]] = own()
     if hosts.count > 1:
         with hosts.together():
             mine = list(blocks)
         blocks = hosts.exchange(mine, len(todo), (kinds, tile, tile), x1.dtype.name)
-    whole: list[np.ndarray] = []
-    for (i, j), found in zip(todo, blocks, strict=True):
-        whole = whole or [np.empty((n1, n2), found.dtype) for _ in range(kinds)]
-        for target, kernel in zip(whole, found, strict=True):
-            target[i, j] = kernel[: i.stop - i.start, : j.stop - j.start]
-            if symmetric and i != j:
-                target[j, i] = target[i, j].T
-    return tuple(map(jnp.asarray, whole))
+    # One tile is written while the next one is computed, and no more than that are held.
+    with ThreadPoolExecutor(1, thread_name_prefix="eqbook") as writer:
+        written = None
+        for (i, j), found in zip(todo, blocks, strict=True):
+            if written is not None:
+                written.result()
+            written = writer.submit(write, i, j, found)
+        written.result()
+    return tuple(map(jax.device_put, whole))
+
+
+def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An array whose address suits XLA: on a CPU `jax.device_put` then takes the memory itself, and copies nothing."""
+    size = prod(shape) * np.dtype(dtype).itemsize
+    raw = np.empty(size + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return raw[start : start + size].view(dtype).reshape(shape)
 
 
 def shared_tile(n1: int, n2: int, tile: int, hosts: Hosts) -> int:
