@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.cases import YARDSTICK
 from benchmarks.measure import RESULTS
 from eqbook.results.circumstances import short_commit
 
@@ -114,7 +115,24 @@ def speed(records: dict[str, dict[str, Any]]) -> Table:
         title = f"{record['title']}, n = {n}"
         name = peer["name"] if peer else MISSING
         rows.append((title, name, theirs, seconds(ours["median_s"]), "; ".join(reached), "; ".join(target)))
-    return Table(("case", "peer", "peer's time", "eqbook's time", "reached", "target"), rows)
+    return Table(("case", "peer", "peer's time", "eqbook's time", "reached", "target"), rows, pace(records))
+
+
+def pace(records: dict[str, dict[str, Any]]) -> str:
+    """How long a peer took beside its time on the machine for which the targets in seconds were set; CPUs only."""
+    found = {
+        name: records[name]["peer"]["median_s"] / there
+        for name, there in YARDSTICK.items()
+        if name in records and "peer" in records[name] and records[name]["circumstances"]["backend"] == "cpu"
+    }
+    if not found:
+        return ""
+    each = ", ".join(f"{factor:.2g} ({name})" for name, factor in found.items())
+    return (
+        "Targets in seconds are those of another machine with two cores. There neural-tangents took "
+        f"{', '.join(seconds(YARDSTICK[name]) for name in found)}; "
+        f"in this record it took so many times as long: {each}."
+    )
 
 
 def details(records: dict[str, dict[str, Any]]) -> Table:

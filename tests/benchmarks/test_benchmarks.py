@@ -80,6 +80,9 @@ def test_a_record_becomes_a_table(tmp_path, monkeypatch, capsys):
     assert list(read) == ["fcn"], "a try is no record"
     text = repr(report.speed(read))
     assert "3 times faster; 3.00 GiB of memory" in text and "2 (met); 2.00 GiB (missed)" in text
+    read["fcn"]["peer"]["median_s"] = 0.29
+    assert "took 145 ms; in this record it took so many times as long: 2 (fcn)." in repr(report.speed(read))
+    assert report.pace({"so3": read["fcn"]}) == "", "no case that was timed elsewhere"
     assert "1 MiB (n = 2)" in repr(report.details(read))
     assert report.agreement(read)._repr_html_().count("<tr>") == 1 + len(record["checks"])
     assert report.load("gpu", tmp_path) == {}
