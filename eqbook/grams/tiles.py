@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from functools import partial
 from math import prod
 
@@ -12,6 +12,7 @@ from jaxtyping import Array
 from tqdm import tqdm
 
 from eqbook._hosts import Hosts
+from eqbook.grams import workers
 from eqbook.grams.store import Store
 
 Compute = Callable[[Array, Array | None], tuple[Array, ...]]
@@ -57,7 +58,8 @@ def assemble(
         return kernels
     other = x1 if symmetric else x2
     todo = list(places(n1, n2, tile, symmetric))
-    whole = [aligned((n1, n2), x1.dtype) for _ in range(kinds)]
+    with hosts.together():
+        whole = [aligned((n1, n2), x1.dtype) for _ in range(kinds)]
 
     def block(rows: Array, i: slice, j: slice) -> np.ndarray:
         found = jax.device_get(compute(rows, None if symmetric and i == j else other[j]))
@@ -93,14 +95,8 @@ def assemble(
         with hosts.together():
             mine = list(blocks)
         blocks = hosts.exchange(mine, len(todo), (kinds, tile, tile), x1.dtype.name)
-    # One tile is written while the next one is computed, and no more than that are held.
-    with ThreadPoolExecutor(1, thread_name_prefix="eqbook") as writer:
-        written = None
-        for (i, j), found in zip(todo, blocks, strict=True):
-            if written is not None:
-                written.result()
-            written = writer.submit(write, i, j, found)
-        written.result()
+    with closing(blocks):  # an error ends the bar too
+        workers.behind(write, ((*place, found) for place, found in zip(todo, blocks, strict=True)))
     return tuple(map(jax.device_put, whole))
 
 

@@ -1,8 +1,8 @@
 """A tile's work on the devices at hand: all of a mesh, or all cores of the processor."""
 
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, partial
 from typing import Any
 
@@ -38,7 +38,36 @@ def run(function: Callable, jobs: Sequence[tuple]) -> list[Any]:
         with jax.enable_x64(x64):  # a context in the caller's thread does not reach this one
             return jax.block_until_ready(function(*job))
 
-    return list(_pool().map(one, jobs))
+    futures = [_submit(_pool(), one, job) for job in jobs]
+    try:
+        return [future.result() for future in futures]
+    finally:
+        while futures:  # an error holds this frame: it should not hold the results of the other jobs
+            futures.pop().cancel()
+
+
+def behind(function: Callable, jobs: Iterable[tuple]) -> None:
+    """`function(*job)` for each job in turn, in a thread, while the next one is made; no more than two are held."""
+    with ThreadPoolExecutor(1, thread_name_prefix="eqbook") as pool:
+        running = None
+        try:
+            for job in jobs:
+                if running is not None:
+                    running.result()
+                running = _submit(pool, function, *job)
+            if running is not None:
+                running.result()
+        finally:
+            running = None  # it holds its error, the error this frame, and the frames above it what they work on
+
+
+def _submit(pool: ThreadPoolExecutor, function: Callable, *args: Any) -> Future:
+    try:
+        return pool.submit(function, *args)
+    except RuntimeError:  # the interpreter ends and starts no threads: the work is done here
+        done = Future()
+        done.set_result(function(*args))
+        return done
 
 
 @cache

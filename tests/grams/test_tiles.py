@@ -1,10 +1,13 @@
 """Tiles, the store on disk, the progress bar, and memory."""
 
+import contextlib
+import gc
 import io
 import json
 import os
 import subprocess
 import sys
+import weakref
 from functools import partial
 
 import jax
@@ -57,6 +60,48 @@ def test_a_kernel_that_overflows_is_told_in_any_tile(place, tmp_path):
         with pytest.raises(ValueError, match="got an infinite entry of the NNGP"):
             eq.gram(NET, x, tile=2, **options)
     assert eq.gram(NET, np.delete(x, place, 0), tile=2).ntk.shape == (6, 6)
+
+
+def test_an_error_that_was_caught_holds_no_matrix(monkeypatch):
+    """Without the collector of cycles: who catches it and scales the inputs may need all of the memory."""
+    made = []
+
+    def seen(*args, aligned=tiles.aligned):
+        made.append(weakref.ref(array := aligned(*args)))
+        return array
+
+    monkeypatch.setattr(tiles, "aligned", seen)
+    x = np.array(inputs(SHAPE, 7))
+    x[6] *= 1e30
+    gc.collect()
+    gc.disable()
+    try:
+        with contextlib.suppress(ValueError):
+            eq.gram(NET, x, tile=2)
+        assert [array() for array in made] == [None, None]
+    finally:
+        gc.enable()
+
+
+AT_THE_END = """
+import sys, threading, time
+import numpy as np
+import eqbook as eq
+net = eq.Sequential(eq.Conv(4, (3, 3)), eq.Relu(), eq.GlobalAvgPool(), eq.Dense(1))
+x = np.sin(np.arange(7 * 4 * 4.0, dtype=np.float32)).reshape(7, 4, 4, 1)
+def work():
+    threading.main_thread().join()
+    time.sleep(0.2)
+    print(np.array_equal(eq.gram(net, x, tile=3).ntk, expected))
+expected = eq.gram(net, x, tile=3).ntk
+threading.Thread(target=work).start()
+"""
+
+
+def test_a_thread_that_outlives_the_main_one_has_its_matrices():
+    """Python starts no threads of a pool any more by then."""
+    run = subprocess.run([sys.executable, "-c", AT_THE_END], text=True, capture_output=True, check=True)
+    assert run.stdout == "True\n" and run.stderr == ""
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, jnp.bfloat16])
@@ -313,6 +358,17 @@ def test_progress_is_shown_on_a_terminal_only(monkeypatch, stream, shown):
     monkeypatch.setattr(sys, "stderr", silent)
     eq.gram(NET, inputs(SHAPE), tile=3)
     assert silent.getvalue() == ""
+
+
+def test_an_error_ends_the_bar(monkeypatch):
+    """One that is left would stand on the terminal, and move the next one a line down."""
+    out = Terminal()
+    monkeypatch.setattr(sys, "stderr", out)
+    x = np.array(inputs(SHAPE, 7))
+    x[0] *= 1e30
+    with pytest.raises(ValueError, match="infinite entry"):
+        eq.gram(NET, x, tile=2, progress=True)
+    assert "entry/s" in out.getvalue() and out.getvalue().endswith(" \r")
 
 
 MEMORY = """
