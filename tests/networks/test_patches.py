@@ -72,12 +72,15 @@ def test_rotating_image_and_filter_rotates_the_output(x64):
     assert relative_error(moved, jnp.rot90(conv.apply(params, x), axes=(1, 2))) < tolerance(jnp.float64, 27)
 
 
-def test_mean_pool_is_the_mean_and_commutes_with_rotation():
-    x = normal(0, (2, 6, 6, 3))
-    expected = np.asarray(x).reshape(2, 3, 2, 3, 2, 3).mean((2, 4))
-    assert relative_error(mean_pool(x), expected) < tolerance(jnp.float32, 4)
-    turned = mean_pool(jnp.rot90(x, axes=(1, 2)))
-    assert relative_error(turned, jnp.rot90(mean_pool(x), axes=(1, 2))) < tolerance(jnp.float32, 4)
+@pytest.mark.parametrize("size", [1, 2, 4, 5, 20])
+def test_mean_pool_is_the_mean_and_commutes_with_rotation(size):
+    x = normal(0, (2, 3, 20, 40, 3))
+    expected = np.stack(
+        [[x[..., i : i + size, j : j + size, :].mean((-3, -2)) for j in range(0, 40, size)] for i in range(0, 20, size)]
+    ).transpose(2, 3, 0, 1, 4)
+    assert relative_error(mean_pool(x, size), expected) < tolerance(jnp.float32, size**2)
+    turned = mean_pool(jnp.rot90(x, axes=(2, 3)), size)
+    assert relative_error(turned, jnp.rot90(mean_pool(x, size), axes=(2, 3))) < tolerance(jnp.float32, size**2)
 
 
 @pytest.mark.parametrize(
