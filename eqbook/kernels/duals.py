@@ -116,7 +116,8 @@ def erf_dual(a: Scalar, b: Scalar, c: Scalar, snap: int = 0) -> tuple[Scalar, Sc
             variance a rounding is not small beside the rest of $D$, which is $1 + 4a$ for coinciding inputs.
 
     Returns:
-        $E[\sigma(u)\sigma(v)]$ and $E[\sigma'(u)\sigma'(v)]$.
+        $E[\sigma(u)\sigma(v)]$ and $E[\sigma'(u)\sigma'(v)]$. At a variance of 0 their second derivatives are
+        not right.
 
     References:
         Williams, "Computing with Infinite Networks", NeurIPS 1996.
