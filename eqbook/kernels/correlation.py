@@ -91,29 +91,23 @@ def _snapped(z: Scalar) -> Scalar:
 
 
 def half_angle(r: Scalar) -> Scalar:
-    r"""$\sin(\theta/2) = \sqrt{(1 - |r|)/2}$ with the sign of $r$; 0 where $|r|$ is 1 to rounding."""
-    z = _snapped(0.5 - 0.5 * jnp.abs(r))
-    # Dividing by the root, not multiplying: a compiler then stores this value once for its two uses, K and K-dot.
-    # By no less than the root of the threshold: a z that is rounded in two ways must not be 0 in one place only.
-    return jnp.copysign(z, r) / jnp.sqrt(jnp.maximum(z, _threshold(z)))
+    r"""$\sin(\theta/2) = \sqrt{(1 - |r|)/2}$; 0 where $|r|$ is 1 to rounding."""
+    return jnp.sqrt(_snapped(0.5 - 0.5 * jnp.abs(r)))
 
 
-def half_angle_positive(r: Scalar) -> Scalar:
-    """`half_angle` for correlations known to be at least 0, as all are behind a relu: cheaper."""
-    # The tiny summand changes nothing but keeps a compiler from undoing the root where it is squared again.
-    return jnp.sqrt(_snapped(0.5 - 0.5 * r)) + float(jnp.finfo(r.dtype).tiny)
-
-
-@partial(jax.custom_jvp, nondiff_argnums=(1,))
-def relu_correlation(r: Scalar, positive: bool = False) -> tuple[Scalar, Scalar]:
+@partial(jax.custom_jvp, nondiff_argnums=(2,))
+def relu_correlation(r: Scalar, c: Scalar, positive: bool = False) -> tuple[Scalar, Scalar]:
     r"""Dual of relu for unit variances, $\frac{1}{2\pi}(\sin\theta + (\pi-\theta) r)$ and $\frac{1}{2\pi}(\pi-\theta)$.
 
     Args:
         r: correlation, $\cos\theta$.
+        c: a number with the sign of `r`. A compiler stores the half angle for its two uses, K and K-dot; the sign of the
+            covariance is at hand there, and that of `r` would be computed once more.
         positive: whether all correlations are known to be at least 0.
     """
     p, q = polynomials(np.dtype(r.dtype))
-    signed = half_angle_positive(r) if positive else half_angle(r)
+    # Both summand and sign change nothing in the root, but keep a compiler from undoing it where it is squared again.
+    signed = half_angle(r) + float(jnp.finfo(r.dtype).tiny) if positive else jnp.copysign(half_angle(r), c)
     root = signed if positive else jnp.abs(signed)
     z = root * root
     rise = root * z * horner(q, z, 1 / math.pi)
@@ -125,9 +119,9 @@ def relu_correlation(r: Scalar, positive: bool = False) -> tuple[Scalar, Scalar]
 
 
 @relu_correlation.defjvp
-def _(positive: bool, primals: tuple[Scalar], tangents: tuple[Scalar]) -> tuple[tuple, tuple]:
-    (r,), (dr,) = primals, tangents
-    value, derivative = relu_correlation(r, positive)
+def _(positive: bool, primals: tuple[Scalar, Scalar], tangents: tuple[Scalar, Scalar]) -> tuple[tuple, tuple]:
+    (r, c), (dr, _) = primals, tangents
+    value, derivative = relu_correlation(r, c, positive)
     square = 1 - r * r
     inside = square > SNAP * jnp.finfo(r.dtype).eps
     # At |r| = 1 the derivative kernel has a kink; its slope there is taken as 0.
@@ -141,7 +135,7 @@ def _root_scales(a: Scalar) -> Scales:
 
 
 def _relu(positive: bool, one: Scales, two: Scales, c: Scalar) -> tuple[Scalar, Scalar]:
-    value, derivative = relu_correlation(c * (one[1] * two[1]), positive)
+    value, derivative = relu_correlation(c * (one[1] * two[1]), c, positive)
     return (one[0] * two[0]) * value, derivative
 
 

@@ -34,7 +34,7 @@ class Sphere:
     program: Program
     bandwidth: int
     size: int
-    by_rows: ClassVar[bool] = True
+    by_rows: ClassVar[bool] = False
     width: ClassVar[int] = LANES
     apart: ClassVar[bool] = True
 
