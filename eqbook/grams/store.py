@@ -22,7 +22,7 @@ from eqbook.groups import Action, FiniteGroup
 from eqbook.layers import Residual, Sequential
 
 # Every change of a kernel's numbers raises it, as one of the files does: a run would go on from tiles of the old ones.
-FORMAT = 7
+FORMAT = 8
 MANIFEST = "gram.json"
 # Where the values of a function are looked at: densely around 0, and over many orders of magnitude.
 LARGE = np.logspace(-6, 6, 97)

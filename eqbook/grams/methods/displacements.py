@@ -19,6 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
+from eqbook.grams import workers
 from eqbook.grams.methods.images import LANES, field_size
 from eqbook.grams.methods.program import Affine, Interval, Program
 from eqbook.grams.methods.steps import Field, Pair, Scales, Walk, add, at, variances
@@ -49,8 +50,12 @@ def _only(inside: tuple[Interval, Interval], scale: Field) -> Field:
 
 
 def _copies(pairs: int, h: int, w: int) -> int:
-    """How many displacements to take side by side: a divisor of the width that fills a field."""
-    return max(k for k in range(1, w + 1) if w % k == 0 and (k == 1 or k * pairs * h * w <= 2 * field_size()))
+    """How many displacements to take side by side: a divisor of the width that fills a field.
+
+    On a CPU no more than keep the vector units busy: each copy of the inputs has to be made, and read from memory.
+    """
+    most = min(2 * field_size() // (h * w), workers.entries(8 * LANES, 2**22))
+    return max(k for k in range(1, w + 1) if w % k == 0 and (k == 1 or k * pairs <= most))
 
 
 def _weight(

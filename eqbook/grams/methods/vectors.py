@@ -172,7 +172,7 @@ class Vectors:
     """
 
     layers: tuple[Layer, ...]
-    tile: int = 512
+    tile: int = 768
 
     def compute(self, x1: Array, x2: Array | None, ntk: bool, mesh: Mesh | None = None) -> Pair:
         """NNGP and NTK, `[n1, n2]`; symmetric if `x2` is `None`."""
