@@ -22,7 +22,7 @@ from jaxtyping import Array, Bool, Float, Int
 from eqbook.grams import workers
 from eqbook.grams.methods.images import LANES, field_size
 from eqbook.grams.methods.program import Affine, Interval, Program
-from eqbook.grams.methods.steps import Field, Pair, Scales, Walk, add, at, variances
+from eqbook.grams.methods.steps import Field, Pair, Scales, Walk, add, at, stored, variances
 from eqbook.kernels.spatial import window_sum
 from eqbook.layers import AvgPool, Conv
 
@@ -105,12 +105,17 @@ class Displacements:
         h, w, channels, pairs = one[0].shape
         copies = self._copies(pairs, (h, w))
         held = [jnp.asarray(table, one[0].dtype) for table in self._tables((h, w))]
-        one = jax.tree.map(lambda leaf: jnp.concatenate([leaf] * copies, -1), one)
-        # Few pairs leave vector units idle: neighbouring displacements then lie side by side with the pairs.
-        two = jax.tree.map(lambda leaf: jnp.concatenate([jnp.roll(leaf, -step, 1) for step in range(copies)], -1), two)
         aside = jnp.repeat(jnp.arange(copies), pairs) if copies > 1 else 0
-        # Two copies in each direction: a slice of them is the image, moved around the torus.
-        torus = jax.tree.map(lambda leaf: jnp.concatenate([jnp.concatenate([leaf, leaf], 0)] * 2, 1), two)
+
+        def spread(inputs: tuple[Features, Features]) -> tuple[Features, Features]:
+            # Few pairs leave vector units idle: neighbouring displacements then lie side by side with the pairs.
+            one = jax.tree.map(lambda leaf: jnp.concatenate([leaf] * copies, -1), inputs[0])
+            two = jax.tree.map(lambda leaf: jnp.concatenate([jnp.roll(leaf, -k, 1) for k in range(copies)], -1), inputs[1])
+            # Two copies in each direction: a slice of them is the image, moved around the torus.
+            return one, jax.tree.map(lambda leaf: jnp.concatenate([jnp.concatenate([leaf, leaf], 0)] * 2, 1), two)
+
+        # Not fused with what picks the inputs, which would then be done for each copy.
+        one, torus = stored(true, spread, (one, two))
         full = self.program.inside == ((0, h), (0, w))
 
         def collect(total: Pair, place: Int[Array, ""]) -> tuple[Pair, None]:

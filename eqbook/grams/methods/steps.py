@@ -73,6 +73,21 @@ def variances(steps: Sequence, variance: Field, gather: Callable[[Affine, Field]
     return variance, scales
 
 
+def stored(true: Any, compute: Callable, arrays: Any) -> Any:
+    """`compute(arrays)`, for which a compiler has to store the arrays first, and whose result it has to store.
+
+    Args:
+        true: the traced value `True`, of which a compiler does not know that it is.
+        compute: function of arrays.
+        arrays: its argument.
+    """
+    if jax.default_backend() != "cpu":
+        return jax.lax.optimization_barrier(compute(arrays))
+    # On the CPU the compiler drops barriers before it fuses. A branch that is always taken holds it back.
+    nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(compute, arrays))
+    return jax.lax.cond(true, compute, lambda _: nothing, arrays)
+
+
 @dataclass(frozen=True)
 class Walk:
     """The kernels of pairs through a program.
@@ -129,8 +144,4 @@ class Walk:
                 pair = affine(step, pair, partial(self.gather, step), self.ntk)
             return pair if after is None else at(pair, partial(self.pad, after))
 
-        if jax.default_backend() != "cpu":
-            return jax.lax.optimization_barrier(compute(pair))
-        # On the CPU the compiler drops barriers before it fuses. A branch that is always taken holds it back.
-        nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), jax.eval_shape(compute, pair))
-        return jax.lax.cond(self.true, compute, lambda _: nothing, pair)
+        return stored(self.true, compute, pair)
