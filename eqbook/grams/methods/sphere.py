@@ -6,6 +6,7 @@ with itself has a rule of its own (see `identity_points`), on which its kernel i
 """
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import jax.numpy as jnp
@@ -15,7 +16,7 @@ from jaxtyping import Array, Bool, Float
 from eqbook.grams import workers
 from eqbook.grams.methods.images import LANES
 from eqbook.grams.methods.program import Program
-from eqbook.grams.methods.steps import Field, Pair, Scales, Walk, at, same, variances
+from eqbook.grams.methods.steps import Field, Pair, Scales, Walk, at, same, stored, variances
 from eqbook.kernels.so3 import identity_rule, separable_correlation, separable_rule, sphere_coefficients
 
 Features = tuple[Float[Array, "coefficients channels n"], list[Scales]]
@@ -47,8 +48,10 @@ class Sphere:
     def pairs(self, one: Features, two: Features, true: Bool[Array, ""], ntk: bool, part: None = None) -> Pair:
         """NNGP and NTK, `[pairs]`, for features with the pairs along their last axis."""
         rule = separable_rule(self.bandwidth, self.size)
-        start = separable_correlation(self._features(one, two), rule)
-        return self._mean(start, one, two, true, ntk, rule.weights)
+        # Stored before they are used many times over: the inputs that were picked, and the parts of the series.
+        features = stored(true, lambda inputs: self._features(*inputs), (one, two))
+        start = separable_correlation(features, rule, partial(stored, true, jnp.concatenate))
+        return self._mean(start, one, two, true, ntk, rule.weights[: 2 * self.size**2])
 
     def itself(self, one: Features, true: Bool[Array, ""], ntk: bool) -> Pair:
         """NNGP and NTK of each input with itself, `[pairs]`."""
@@ -66,12 +69,19 @@ class Sphere:
         return jnp.concatenate(blocks) / (4 * np.pi * one[0].shape[1])
 
     def _mean(self, start: Field, one: Features, two: Features, true: Array, ntk: bool, weights: np.ndarray) -> Pair:
-        """The recursion from the correlation at all points, `[points, pairs]`, and the mean over them."""
+        """The recursion from the correlation at all points, `[points, pairs]`, and the mean over them.
+
+        The weights may be those of the first points, if they repeat.
+        """
         walk = Walk(same, same, lambda index: (one[1][index], two[1][index]), ntk, true)
         pair = walk.run(self.program.steps, (start, None))
         weights = jnp.asarray(weights, start.dtype)[:, None]
-        # No matrix product: on a CPU it adds thousands of numbers in one row, and loses two digits.
-        return at(pair, lambda field: jnp.sum(weights * field, 0))
+
+        def mean(field: Field) -> Field:
+            # No matrix product: on a CPU it adds thousands of numbers in one row, and loses two digits.
+            return jnp.sum(weights * field.reshape(-1, *weights.shape[:1], field.shape[1]).sum(0), 0)
+
+        return at(pair, mean)
 
     def terms(self, shape: tuple[int, ...], pairs: int) -> int:
         """The kernel is taken whole."""

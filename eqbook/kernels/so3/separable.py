@@ -7,6 +7,7 @@ $2L-1$ coefficients at each $(\alpha, \beta)$ need the features of one $|n|$ eac
 150,000 products in place of the 1,144,000 of the whole table.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -65,13 +66,17 @@ def separable_rule(bandwidth: int, size: int) -> SeparableRule:
 
 
 def separable_correlation(
-    features: Float[Array, "features pairs"], rule: SeparableRule
+    features: Float[Array, "features pairs"],
+    rule: SeparableRule,
+    together: Callable[[list[Array]], Array] = jnp.concatenate,
 ) -> Float[Array, "points pairs"]:
     r"""$k(R_a) = \sum_{lmn} M^l_{mn} D^l_{mn}(R_a)$ at all points of the rule, for many pairs at once.
 
     Args:
         features: $M$, from `correlation_features`, pairs last.
         rule: from `separable_rule`.
+        together: concatenates arrays. A compiler makes a product with a concatenation a sum of many thin products; a
+            caller that can hide it saves that.
 
     Returns:
         Correlations in the order of `rule.weights`.
@@ -83,4 +88,4 @@ def separable_correlation(
         part = jnp.matmul(jnp.asarray(table.T, features.dtype), features[chosen], precision="highest")
         parts.append(part.reshape(-1, grid * pairs))
     series = jnp.asarray(rule.series, features.dtype)
-    return jnp.matmul(series, jnp.concatenate(parts), precision="highest").reshape(-1, pairs)
+    return jnp.matmul(series, together(parts), precision="highest").reshape(-1, pairs)
