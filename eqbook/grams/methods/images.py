@@ -16,6 +16,7 @@ from eqbook.grams.methods.steps import Pair, across, at
 from eqbook.layers import Layer
 
 LANES = 16  # entries that one vector instruction holds
+ROWS = 8  # inputs that meet one block: it is copied once for all of them
 
 
 def field_size() -> int:
@@ -27,8 +28,8 @@ class Core(Protocol):
     """Kernels in front of the head, for pairs along the last axis of the features.
 
     Attributes:
-        by_rows: whether one input of the first batch meets a block of the second, or pairs are picked one by one.
-            Picking costs reads of both inputs for every pair, which matters where a pair itself is cheap.
+        by_rows: whether inputs of the first batch meet a block of the second one after the other, or pairs are picked
+            one by one. Picking costs reads of both inputs for every pair, which matters where a pair itself is cheap.
         width: pairs are taken in multiples of this.
         apart: whether an input with itself is computed in another way, by `itself(one, true, ntk)`.
     """
@@ -54,7 +55,8 @@ class Core(Protocol):
 class Work:
     """Items of work, `i` and `j` with one row for each.
 
-    Item k pairs the inputs `i[k]` and `j[k]`, both `[lanes]`, or the one input `i[k]`, `[1]`, with a block `j[k]`.
+    Item k pairs the inputs `i[k]` and `j[k]`, both `[lanes]`, or each of `i[k]`, `[rows, 1]`, with a block `j[k]`,
+    `[1, lanes]`.
     """
 
     i: np.ndarray
@@ -72,14 +74,17 @@ def _picked(i: np.ndarray, j: np.ndarray, core: Core, shape: tuple[int, ...], co
     return Work(np.resize(i, shape), np.resize(j, shape))  # the last item is filled by repetition
 
 
-def _rows(n1: int, n2: int, symmetric: bool, lanes: int) -> Work:
+def _rows(n1: int, n2: int, symmetric: bool, lanes: int, count: int) -> Work:
     lanes = min(-(-lanes // LANES) * LANES, n2)
-    starts = np.minimum(np.arange(0, n2, lanes), n2 - lanes)  # the last block overlaps the one before
-    i, block = map(np.ravel, np.indices((n1, len(starts))))
+    rows = -(-n1 // max(-(-n1 // ROWS), min(count, n1)))
+    # The last block, and the last rows of a block, overlap those before.
+    starts = np.minimum(np.arange(0, n2, lanes), n2 - lanes)
+    i, block = map(np.ravel, np.indices((-(-n1 // rows), len(starts))))
+    i = np.minimum(i * rows, n1 - rows)
     if symmetric:
         keep = starts[block] + lanes > i
         i, block = i[keep], block[keep]
-    return Work(i[:, None], starts[block][:, None] + np.arange(lanes))
+    return Work((i[:, None] + np.arange(rows))[:, :, None], (starts[block][:, None] + np.arange(lanes))[:, None])
 
 
 @dataclass(frozen=True)
@@ -103,7 +108,7 @@ class Images:
         n1, n2 = len(x1), len(x1 if x2 is None else x2)
         shape, count = x1.shape[1:], workers.count(mesh, f1, f2)
         if self.core.by_rows:
-            work = _rows(n1, n2, x2 is None, self.core.lanes(shape))
+            work = _rows(n1, n2, x2 is None, self.core.lanes(shape), count)
         else:
             i, j = np.triu_indices(n1) if x2 is None else map(np.ravel, np.indices((n1, n2)))
             work = _picked(i, j, self.core, shape, count, mesh)
@@ -131,21 +136,21 @@ class Images:
         return at(pair, lambda kernel: kernel.ravel()[:n])
 
     def run(self, f1: Any, f2: Any, work: Work, shape: tuple[int, ...], ntk: bool, mesh: Mesh | None) -> Pair:
-        """Kernels in front of the head for all items, `[items, lanes]`, on all cores or devices."""
+        """Kernels in front of the head for all items, of the shape of `work`, on all cores or devices."""
         count, items, true = workers.count(mesh, f1, f2), len(work.i), jnp.asarray(True)
-        by_rows = work.i.shape != work.j.shape
+        by_rows = work.i.ndim == 3
         if mesh is not None:
-            i, j = (jnp.asarray(np.resize(k, (-(-items // count) * count, k.shape[1]))) for k in (work.i, work.j))
+            i, j = (jnp.asarray(np.resize(k, (-(-items // count) * count, *k.shape[1:]))) for k in (work.i, work.j))
             pair = workers.sharded(_items, (self.core, ntk, by_rows), mesh, 3)(f1, f2, true, i, j)
             return at(pair, lambda kernel: kernel[:items])
         run = partial(_jitted(workers.is_traced(f1, f2)), self.core, ntk, by_rows, f1, f2, true)
-        terms = self.core.terms(shape, work.j.shape[1])
+        terms = self.core.terms(shape, work.j.shape[-1])
         if items < count and terms % count == 0:  # few pairs: the cores share the terms of each sum
             parts = np.arange(terms).reshape(count, -1)
             return at(across(workers.run(run, [(work.i, work.j, part) for part in parts])), sum)
         # Shares of one size, the last filled by repetition: a second size would be a second program to compile.
         size = -(-items // count)
-        i, j = (np.resize(k, (-(-items // size) * size, k.shape[1])) for k in (work.i, work.j))
+        i, j = (np.resize(k, (-(-items // size) * size, *k.shape[1:])) for k in (work.i, work.j))
         shares = [slice(start, start + size) for start in range(0, items, size)]
         return _joined(across(workers.run(run, [(i[s], j[s]) for s in shares])), items)
 
@@ -167,9 +172,9 @@ def _matrices(
     n2: int,
     symmetric: bool,
 ) -> Pair:
-    """Matrices `[n1, n2]` behind the head, from kernels `[items, lanes]` and variances of single inputs before it."""
+    """Matrices `[n1, n2]` behind the head, from kernels of all items and variances of single inputs before it."""
 
-    def matrix(values: Float[Array, "items lanes"]) -> Float[Array, "n1 n2"]:
+    def matrix(values: Float[Array, "items ..."]) -> Float[Array, "n1 n2"]:
         filled = jnp.zeros((n1, n2), values.dtype).at[i, j].set(values)
         return jnp.triu(filled) + jnp.triu(filled, 1).T if symmetric else filled
 
@@ -208,15 +213,18 @@ def _items(
 ) -> Pair:
     """Kernels of the pairs of each item, one item after the other; of inputs with themselves if `f2` is `None`."""
 
+    def block(features: Any, start: Array, size: int) -> Any:
+        return jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, start, size, -1), features)
+
     def pick(features: Any, index: Array) -> Any:
-        if by_rows:
-            size = index.shape[0]
-            return jax.tree.map(lambda leaf: jax.lax.dynamic_slice_in_dim(leaf, index[0], size, -1), features)
-        return jax.tree.map(lambda leaf: jnp.take(leaf, index, -1), features)
+        return jax.tree.map(lambda leaf: jnp.take(leaf, index, -1, mode="clip"), features)
 
     def kernels(item: tuple[Array, Array]) -> Pair:
         if f2 is None:
             return core.itself(pick(f1, item[0]), true, ntk)
+        if by_rows:
+            two = block(f2, item[1][0, 0], item[1].size)
+            return jax.lax.map(lambda row: core.pairs(block(f1, row, 1), two, true, ntk, part), item[0][:, 0])
         return core.pairs(pick(f1, item[0]), pick(f2, item[1]), true, ntk, part)
 
     return jax.lax.map(kernels, (i, j))
