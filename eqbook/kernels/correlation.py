@@ -101,8 +101,8 @@ def relu_correlation(r: Scalar, c: Scalar, positive: bool = False) -> tuple[Scal
 
     Args:
         r: correlation, $\cos\theta$.
-        c: a number with the sign of `r`. A compiler stores the half angle for its two uses, K and K-dot; the sign of the
-            covariance is at hand there, and that of `r` would be computed once more.
+        c: a number with the sign of `r`, such as the covariance. A compiler stores the half angle for its two uses, K
+            and K-dot; the covariance is at hand there, and `r` would be computed once more.
         positive: whether all correlations are known to be at least 0.
     """
     p, q = polynomials(np.dtype(r.dtype))

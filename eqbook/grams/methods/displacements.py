@@ -109,8 +109,9 @@ class Displacements:
 
         def spread(inputs: tuple[Features, Features]) -> tuple[Features, Features]:
             # Few pairs leave vector units idle: neighbouring displacements then lie side by side with the pairs.
-            one = jax.tree.map(lambda leaf: jnp.concatenate([leaf] * copies, -1), inputs[0])
-            two = jax.tree.map(lambda leaf: jnp.concatenate([jnp.roll(leaf, -k, 1) for k in range(copies)], -1), inputs[1])
+            one, two = inputs
+            one = jax.tree.map(lambda leaf: jnp.concatenate([leaf] * copies, -1), one)
+            two = jax.tree.map(lambda leaf: jnp.concatenate([jnp.roll(leaf, -k, 1) for k in range(copies)], -1), two)
             # Two copies in each direction: a slice of them is the image, moved around the torus.
             return one, jax.tree.map(lambda leaf: jnp.concatenate([jnp.concatenate([leaf, leaf], 0)] * 2, 1), two)
 
