@@ -1,5 +1,7 @@
 """The fast methods against the literal recursion, in both precisions, and what every method must keep."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +13,7 @@ from numbers_drawn import normal
 import eqbook as eq
 from eqbook.grams import workers
 from eqbook.grams.methods import images
+from eqbook.grams.methods.images import _rows
 from eqbook.grams.plan import choose
 from eqbook.testing import relative_error, tolerance
 
@@ -246,14 +249,44 @@ def test_another_head_needs_no_other_program(end):
 
 
 def test_cores_share_one_program(monkeypatch):
-    """Three items on two cores: the share of one item is filled up, and not compiled on its own."""
+    """Three items, of six inputs and a block each, on two cores: a share of one item is filled up, and not compiled."""
     net = eq.Sequential(eq.Conv(1, (3, 3), W_std=1.1), eq.Relu(), eq.Flatten(), eq.Dense(1))
-    x = jax.random.normal(jax.random.key(5), (7, 4, 4, 1))
+    x = jax.random.normal(jax.random.key(5), (21, 4, 4, 1))
+    assert len(_rows(17, 4, False, 16, 1).i) == len(_rows(17, 4, False, 16, 2).i) == 3
     compiled, found = images._jitted(False)._cache_size, {}
     for cores in (1, 2):
         monkeypatch.setattr(workers, "cores", lambda cores=cores: cores)
         before = compiled()
-        found[cores] = eq.gram(net, x[:3], x[3:])
+        found[cores] = eq.gram(net, x[:17], x[17:])
         assert compiled() == before + 1
     for kind in ("nngp", "ntk"):
         assert relative_error(*(getattr(gram, kind) for gram in found.values())) < tolerance(jnp.float32, 9)
+
+
+@pytest.mark.parametrize("count", [1, 2, 16])
+@pytest.mark.parametrize("n1, n2", [(1, 1), (3, 17), (10, 10), (50, 33), (200, 200)])
+def test_inputs_that_meet_blocks_make_all_pairs(n1, n2, count):
+    """Blocks and the inputs that meet them overlap at the ends, and leave no entry out."""
+    for symmetric in (False, True) if n1 == n2 else (False,):
+        work = _rows(n1, n2, symmetric, 40, count)
+        found = np.zeros((n1, n2), int)
+        np.add.at(found, (work.i, work.j), 1)
+        wanted = np.triu(np.ones((n1, n2), bool)) if symmetric else np.ones((n1, n2), bool)
+        assert (found[wanted] > 0).all()
+        assert len(work.i) >= min(count, n1)
+        steps = np.diff(work.i[:, :, 0]), np.diff(work.j[:, 0])
+        assert all((step == 1).all() for step in steps)  # of a block only the first index is read
+
+
+def test_flattened_images_beyond_one_block(x64):
+    """More inputs than one block holds, and a number of them that fills neither blocks nor groups of rows."""
+    net = eq.Sequential(eq.Conv(1, (3, 3), b_std=0.2), eq.Relu(), eq.Flatten(), eq.Dense(1))
+    x = normal(3, (21, 20, 20, 1), "float64")
+    choice = choose(net, jax.ShapeDtypeStruct(x.shape[1:], x.dtype), "auto")
+    assert choice.core.lanes(x.shape[1:]) < 96
+    one, two = jnp.concatenate([x] * 5)[:103], x
+    literal = eq.gram(net, x, method="literal")
+    for kind in KINDS:
+        k, expected = getattr(literal, kind), partial(np.testing.assert_allclose, rtol=1e-12)
+        expected(getattr(eq.gram(net, one, two), kind), jnp.concatenate([k] * 5)[:103])
+        expected(getattr(eq.gram(net, one), kind), jnp.tile(k, (5, 5))[:103, :103])

@@ -76,7 +76,7 @@ def _picked(i: np.ndarray, j: np.ndarray, core: Core, shape: tuple[int, ...], co
 
 def _rows(n1: int, n2: int, symmetric: bool, lanes: int, count: int) -> Work:
     lanes = min(-(-lanes // LANES) * LANES, n2)
-    rows = -(-n1 // max(-(-n1 // ROWS), min(count, n1)))
+    rows = max(1, min(-(-n1 // -(-n1 // ROWS)), n1 // count))  # every core has some
     # The last block, and the last rows of a block, overlap those before.
     starts = np.minimum(np.arange(0, n2, lanes), n2 - lanes)
     i, block = map(np.ravel, np.indices((-(-n1 // rows), len(starts))))
