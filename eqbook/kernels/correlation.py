@@ -82,16 +82,17 @@ def _threshold(z: Scalar) -> float:
 
 
 def _snapped(z: Scalar) -> Scalar:
-    r"""$z$, and 0 where the correlation is 1 to rounding.
+    r"""$z$, and as good as 0 where the correlation is 1 to rounding.
 
     Rounding leaves the correlation of coinciding inputs a few units off 1, and the root would make $10^{-4}$ of it.
     A threshold, not a shift: a shift would move every small angle, and patches of photographs have many.
     """
-    return jnp.where(z <= _threshold(z), 0, z)
+    # Not 0, where the slope of the root, which a second derivative multiplies by 0, is infinite.
+    return jnp.where(z <= _threshold(z), float(jnp.finfo(z.dtype).tiny), z)
 
 
 def half_angle(r: Scalar) -> Scalar:
-    r"""$\sin(\theta/2) = \sqrt{(1 - |r|)/2}$; 0 where $|r|$ is 1 to rounding."""
+    r"""$\sin(\theta/2) = \sqrt{(1 - |r|)/2}$; as good as 0 where $|r|$ is 1 to rounding."""
     return jnp.sqrt(_snapped(0.5 - 0.5 * jnp.abs(r)))
 
 
@@ -101,9 +102,10 @@ def relu_correlation(r: Scalar, c: Scalar, positive: bool = False) -> tuple[Scal
 
     Args:
         r: correlation, $\cos\theta$.
-        c: a number with the sign of `r`, such as the covariance. A compiler stores the half angle for its two uses, K
-            and K-dot; the covariance is at hand there, and `r` would be computed once more.
-        positive: whether all correlations are known to be at least 0.
+        c: a number with the sign of `r`, such as the covariance; not a variable that is differentiated. A compiler
+            stores the half angle, which K and K-dot share, and reads the sign from what is stored already; from `r` it
+            would compute `r` once for each.
+        positive: whether all correlations are known to be at least 0; `c` is not looked at then.
     """
     p, q = polynomials(np.dtype(r.dtype))
     # Both summand and sign change nothing in the root, but keep a compiler from undoing it where it is squared again.
@@ -186,7 +188,8 @@ def _erf(one: Scales, two: Scales, c: Scalar) -> tuple[Scalar, Scalar]:
     gap = jnp.where(within_rounding(gap, scale), 0, gap)
     # Each factor is scaled on its own: the product of two variances is beyond float32 from 1e19 on.
     rest = ((1 + 2 * (a + b)) * both + (4 * gap * both) * (scale + size)) * both
-    rest = jnp.clip(rest, float(jnp.finfo(r.dtype).tiny), 1)
+    # Scales are 0 where a pixel is outside; 0 times the slope there would not be 0 in a derivative.
+    rest = jnp.where(both > 0, jnp.clip(rest, float(jnp.finfo(r.dtype).tiny), 1), 1)
     return 2 / math.pi * arcsin(r, rest), 4 / math.pi * both * arcsin_slope(r, rest)
 
 

@@ -101,3 +101,30 @@ def test_a_jump_is_seen_in_units_of_the_function(x64):
     ]
     np.testing.assert_allclose(1e16 * gradients[1], gradients[0], rtol=1e-6)
     assert np.abs(gradients[0]).min() > 1e-3
+
+
+@pytest.mark.parametrize("kind", ["nngp", "ntk"])
+@pytest.mark.parametrize("factor", [1, -1, 2])
+@pytest.mark.parametrize("ends", ["flat", "pool", "group"])
+def test_second_derivatives_of_relu_at_parallel_inputs(ends, factor, kind, x64):
+    """A kernel without bias is homogeneous in each input: along the input its gradient stays the same."""
+    conv, relu = eq.Conv(4, (3, 3), W_std=1.3), eq.Relu()
+    layers = {
+        "flat": (conv, relu, conv, relu, eq.Flatten()),
+        "pool": (conv, relu, conv, relu, eq.GlobalAvgPool()),
+        "group": (eq.Lift(**PLANAR), relu, eq.GroupConv(**PLANAR), relu, eq.GroupPool()),
+    }
+    x = np.random.default_rng(6).normal(size=(4, 4, 1))
+    f = entry(eq.Sequential(*layers[ends]), kind, factor * x)
+    gradient, change = jax.jvp(jax.grad(f), (jnp.asarray(x),), (jnp.asarray(x),))
+    assert np.abs(gradient).max() > 1e-3 or (ends, factor) == ("flat", -1)
+    np.testing.assert_allclose(change, 0, atol=1e-9)
+
+
+@pytest.mark.parametrize("end", [(eq.GlobalAvgPool(),), (eq.AvgPool((1, 2)), eq.Flatten())], ids=["pool", "windows"])
+def test_of_erf_behind_a_filter_that_shrinks_pictures(end, x64):
+    """Pixels that a layer's output lacks have no part in a gradient."""
+    net = eq.Sequential(eq.Conv(4, (2, 1), padding="VALID"), eq.Erf(), *end)
+    x, other = np.random.default_rng(7).normal(size=(2, 3, 2, 1))
+    for kind in ("nngp", "ntk"):
+        check(entry(net, kind, other), x)

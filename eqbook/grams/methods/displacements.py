@@ -115,7 +115,7 @@ class Displacements:
             # Two copies in each direction: a slice of them is the image, moved around the torus.
             return one, jax.tree.map(lambda leaf: jnp.concatenate([jnp.concatenate([leaf, leaf], 0)] * 2, 1), two)
 
-        # Not fused with what picks the inputs, which would then be done for each copy.
+        # On a CPU not fused with what picks the inputs, which would then be done for each copy.
         one, torus = stored(true, spread, (one, two))
         full = self.program.inside == ((0, h), (0, w))
 

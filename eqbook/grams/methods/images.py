@@ -16,7 +16,7 @@ from eqbook.grams.methods.steps import Pair, across, at
 from eqbook.layers import Layer
 
 LANES = 16  # entries that one vector instruction holds
-ROWS = 8  # inputs that meet one block: it is copied once for all of them
+ROWS = 8  # at most so many inputs meet one block, which is copied once for all of them
 
 
 def field_size() -> int:
@@ -53,7 +53,7 @@ class Core(Protocol):
 
 @dataclass(frozen=True)
 class Work:
-    """Items of work, `i` and `j` with one row for each.
+    """Items of work, along the first axis of `i` and `j`.
 
     Item k pairs the inputs `i[k]` and `j[k]`, both `[lanes]`, or each of `i[k]`, `[rows, 1]`, with a block `j[k]`,
     `[1, lanes]`.
@@ -76,7 +76,7 @@ def _picked(i: np.ndarray, j: np.ndarray, core: Core, shape: tuple[int, ...], co
 
 def _rows(n1: int, n2: int, symmetric: bool, lanes: int, count: int) -> Work:
     lanes = min(-(-lanes // LANES) * LANES, n2)
-    rows = max(1, min(-(-n1 // -(-n1 // ROWS)), n1 // count))  # every core has some
+    rows = max(1, min(-(-n1 // -(-n1 // ROWS)), n1 // count))  # not so many that a core has none
     # The last block, and the last rows of a block, overlap those before.
     starts = np.minimum(np.arange(0, n2, lanes), n2 - lanes)
     i, block = map(np.ravel, np.indices((-(-n1 // rows), len(starts))))

@@ -74,7 +74,7 @@ def variances(steps: Sequence, variance: Field, gather: Callable[[Affine, Field]
 
 
 def stored(true: Any, compute: Callable, arrays: Any) -> Any:
-    """`compute(arrays)`, for which a compiler has to store the arrays first, and whose result it has to store.
+    """`compute(arrays)`, whose result a compiler has to store; on a CPU it has to store the arrays first, too.
 
     Args:
         true: the traced value `True`, of which a compiler does not know that it is.

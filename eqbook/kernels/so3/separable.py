@@ -75,8 +75,8 @@ def separable_correlation(
     Args:
         features: $M$, from `correlation_features`, pairs last.
         rule: from `separable_rule`.
-        together: concatenates arrays. A compiler makes a product with a concatenation a sum of many thin products; a
-            caller that can hide it saves that.
+        together: concatenates arrays. A compiler makes a product with a concatenation a sum of many thin products,
+            unless the concatenation has to be stored first.
 
     Returns:
         Correlations in the order of `rule.weights`.
