@@ -13,11 +13,18 @@ import json
 import os
 import platform
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 from chapters import is_chapter
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    fcntl = None
 
 PACKAGES = (
     *("jax", "jaxlib", "numpy", "scipy", "mpmath", "flax", "optax", "neural-tangents", "e3nn-jax", "matplotlib"),
@@ -119,17 +126,36 @@ def cache_path(root: Path) -> Path:
 
 def prepare(root: Path) -> Path:
     """Set the environment of the chapters in this process, drop old keys, return the folder of the cache."""
+    from jupyter_cache import get_cache
+
     os.environ.update(chapter_environment(root))
     profile = root / "_build" / "ipython" / "profile_default"
     profile.mkdir(parents=True, exist_ok=True)
     (profile / "ipython_kernel_config.py").write_text(KERNEL_CONFIG)
     folder = cache_path(root)
     folder.mkdir(parents=True, exist_ok=True)
-    os.utime(folder)
-    by_age = sorted(folder.parent.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
-    for old in by_age[KEPT_KEYS:]:
-        shutil.rmtree(old, ignore_errors=True)
+    with _locked(folder.parent):
+        folder.mkdir(exist_ok=True)  # another process may have dropped it
+        os.utime(folder)
+        get_cache(str(folder)).db  # noqa: B018 - reading it creates it, unless it is there
+        by_age = sorted(folder.parent.iterdir(), key=lambda path: path.stat().st_mtime, reverse=True)
+        for old in by_age[KEPT_KEYS:]:
+            shutil.rmtree(old, ignore_errors=True)
     return folder
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Let other processes wait: of two that create one database at once, one fails."""
+    if fcntl is None:
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
 
 
 def _results(root: Path, named: str | None) -> Path:

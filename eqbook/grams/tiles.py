@@ -97,7 +97,8 @@ def assemble(
         blocks = hosts.exchange(mine, len(todo), (kinds, tile, tile), x1.dtype.name)
     with closing(blocks):  # an error ends the bar too
         workers.behind(write, ((*place, found) for place, found in zip(todo, blocks, strict=True)))
-    return tuple(map(jax.device_put, whole))
+    device = next(iter(x1.devices())) if x1.committed else None  # tied to it, as one tile's result would be
+    return tuple(jax.device_put(kernel, device) for kernel in whole)
 
 
 def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

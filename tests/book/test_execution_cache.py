@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import chapters
@@ -10,6 +11,7 @@ import execution_cache
 import jupytext
 import pytest
 import yaml
+from jupyter_cache import get_cache
 from jupyter_cache.cache.main import JupyterCacheBase
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -140,6 +142,15 @@ def test_old_keys_are_dropped(tree, monkeypatch):
         os.utime(folder, (number, number))
     folder = execution_cache.prepare(tree)
     assert len(list(folder.parent.iterdir())) == kept and folder.is_dir()
+
+
+def test_many_may_prepare_one_cache_at_once(tree, monkeypatch):
+    monkeypatch.setattr(os, "environ", dict(os.environ))
+    for number in range(20):  # without a lock, about one in four fails
+        (tree / "eqbook" / "a.py").write_text(str(number))
+        with ThreadPoolExecutor(8) as pool:
+            (folder,) = set(pool.map(execution_cache.prepare, [tree] * 8))
+        assert get_cache(str(folder)).list_cache_records() == []
 
 
 @pytest.mark.parametrize("path", CHAPTERS, ids=lambda path: path.stem)

@@ -73,6 +73,8 @@ for kind in (jax.sharding.AxisType.Explicit, jax.sharding.AxisType.Auto):
         np.testing.assert_array_equal(eq.gram(case.net, spread, apart, **options).ntk, expected)
         turned = np.asarray(eq.gram(case.net, apart, spread, **options).ntk.T)
         assert relative_error(turned, expected) < tolerance(np.float32, 30)
+for options in ({}, {"tile": 2}):
+    assert eq.gram(case.net, apart, **options).ntk.devices() == apart.devices(), options
 print("all agree")
 """
 
