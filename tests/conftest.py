@@ -1,7 +1,10 @@
 """Strict modes for all tests, and the two precisions."""
 
+import gc
 import os
 
+# Tracing makes many small objects; JAX does work of its own at each collection.
+gc.set_threshold(50_000)
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 import jax
