@@ -46,7 +46,7 @@ test: $(READY)
 	exit $$status
 
 check-pages: book
-	EQBOOK_PAGES=required $(BIN)/python -m pytest tests/book/pages
+	EQBOOK_PAGES=required $(BIN)/python -m pytest tests/book/pages -n $(TEST_PROCESSES)
 
 serve: book
 	@echo "Open http://localhost:$(PORT); stop with Ctrl-C."
