@@ -3,12 +3,13 @@
 import gc
 import os
 
-# Tracing makes many small objects; JAX does work of its own at each collection.
-gc.set_threshold(50_000)
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 import jax
 import pytest
+
+# Tracing makes many small objects; JAX does work of its own at each collection.
+gc.set_threshold(50_000)
 
 
 @pytest.fixture(params=[False, True], ids=["float32", "float64"])
