@@ -14,7 +14,7 @@ import os
 import platform
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -131,10 +131,12 @@ def prepare(root: Path) -> Path:
     os.environ.update(chapter_environment(root))
     profile = root / "_build" / "ipython" / "profile_default"
     profile.mkdir(parents=True, exist_ok=True)
-    (profile / "ipython_kernel_config.py").write_text(KERNEL_CONFIG)
+    config = profile / "ipython_kernel_config.py"
     folder = cache_path(root)
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder.parent):
+        if not config.is_file() or config.read_text() != KERNEL_CONFIG:  # kernels of another process may read it
+            config.write_text(KERNEL_CONFIG)
         folder.mkdir(exist_ok=True)  # another process may have dropped it
         os.utime(folder)
         get_cache(str(folder)).db  # noqa: B018 - reading it creates it, unless it is there
@@ -152,7 +154,8 @@ def _locked(folder: Path) -> Iterator[None]:
         return
     handle = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        with suppress(OSError):  # some network file systems cannot lock a directory
+            fcntl.flock(handle, fcntl.LOCK_EX)
         yield
     finally:
         os.close(handle)

@@ -14,9 +14,10 @@ from literal import literal_gram
 import eqbook as eq
 from eqbook.grams import workers
 from eqbook.grams.gram import _plan
+from eqbook.grams.methods.images import _jitted
 from eqbook.testing import relative_error, tolerance
 
-KEPT = (workers.cores, workers._pool, workers.compiler_options, _plan)
+KEPT = (workers.cores, workers._pool, workers.compiler_options, _plan, _jitted)
 
 
 @pytest.fixture
@@ -62,6 +63,7 @@ def test_gradients_pass_barriers(accelerator, x64):
         jax.jvp(partial(total, kernels), (x,), (direction,))[1]
         for kernels in (eq.gram, lambda net, x: literal_gram(net, x, x))
     )
+    assert "optimization_barrier" in str(jax.make_jaxpr(partial(total, eq.gram))(x))
     slope = np.vdot(jax.grad(partial(total, eq.gram))(x), direction)
     scale = abs(float(literal))
     assert abs(fast - literal) < tolerance(np.float64, 1e3) * scale
