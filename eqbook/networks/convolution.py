@@ -18,6 +18,8 @@ from jax.interpreters import ad, batching, mlir
 from jax.sharding import AxisType
 from jaxtyping import Array, Float
 
+from eqbook.networks import winograd
+
 Border = tuple[tuple[int, int], tuple[int, int]]
 
 
@@ -38,6 +40,9 @@ def correlate(
     x, W = jnp.asarray(x, dtype), jnp.asarray(W, dtype)
     if _spread(x) or _spread(W):
         return _product(x, W, border, precision)
+    rows, columns = (side + sum(sides) - k + 1 for side, sides, k in zip(x.shape[1:3], border, W.shape))
+    if winograd.suits(x, W, rows, columns):
+        return winograd.correlate3(_padded(x, border), W, precision)
     return _correlate.bind(x, W, border=border, precision=precision)
 
 
