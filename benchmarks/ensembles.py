@@ -150,7 +150,7 @@ def check(size: Size, ours: Callable, peer: Callable) -> dict[str, Any]:
 
 
 def operations(size: Size) -> int:
-    """Multiplications and additions of matrix products in an epoch of one member, gradients included."""
+    """Multiplications and additions in an epoch of one member, gradients included, as the plain sums have them."""
     (c1, c2), pixels = size.channels, SIDE**2
     first, second = pixels * 9 * c1, pixels // 4 * 9 * c1 * c2
     dense = pixels // 16 * c2 * size.hidden + size.hidden * CLASSES

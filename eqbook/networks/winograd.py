@@ -5,8 +5,9 @@ Four pixels of the output, a square of 2 by 2, come from a tile $d$ of 4 by 4 pi
 $$y = A^\top \big[ (G\, g\, G^\top) \circ (B^\top d\, B) \big] A, $$
 
 where the products in brackets are summed over channels: 16 products of matrices in place of 36, and additions (Winograd
-1980; Lavin and Gray 2016, arXiv:1509.09308, section 4.1). The rounding error is that of the plain sum: the transforms
-add few numbers, and the sums over channels are shorter.
+1980; Lavin and Gray 2016, arXiv:1509.09308, section 4.1). The rounding error is of the size of that of the plain sum:
+the transforms add few numbers, the sums over channels are shorter, and what makes a pixel of the output contains the 9
+pixels under the filter and no other of the tile. Where those are 0 it is 0 exactly, so that a relu sees no noise there.
 """
 
 from collections.abc import Callable, Sequence

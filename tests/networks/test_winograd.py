@@ -92,6 +92,21 @@ def test_rounding_is_that_of_the_plain_sum(c, f):
         assert 0 < mine < 3 * theirs
 
 
+@pytest.mark.parametrize(("c", "f"), [(1, 8), (32, 64)])
+def test_a_pixel_knows_the_nine_under_the_filter_only(c, f):
+    """Elsewhere one large pixel leaves no noise: what was 0 is 0, what was small keeps its digits."""
+    for at in np.ndindex(2, 2):
+        x = normal(0, (1, 6, 8, c), jnp.float32).at[:, :, :4].set(0)
+        large = x.at[(0, 2 + at[0], 2 + at[1])].set(1e6)
+        W = normal(1, (3, 3, c, f), jnp.float32)
+        before, after = (np.asarray(correlate(z, W, BORDERS["same"])) for z in (x, large))
+        assert products(x, W)
+        assert not before[:, :, :3].any()
+        seen = np.any(after != before, (0, 3))
+        assert seen.sum() == 9
+        assert seen[1 + at[0] : 4 + at[0], 1 + at[1] : 4 + at[1]].all()
+
+
 def products(x, W, border=BORDERS["same"]):
     """Whether `correlate` goes this way."""
     return "eqbook_winograd" in str(jax.make_jaxpr(partial(correlate, border=border))(x, W))
