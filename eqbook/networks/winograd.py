@@ -10,6 +10,7 @@ the transforms add few numbers, the sums over channels are shorter, and what mak
 pixels under the filter and no other of the tile. Where those are 0 it is 0 exactly, so that a relu sees no noise there.
 """
 
+import math
 from collections.abc import Callable, Sequence
 
 import jax
@@ -32,10 +33,13 @@ def suits(x: Float[Array, "n h w c"], W: Float[Array, "kh kw c f"], rows: int, c
         rows: pixels of the output from top to bottom.
         columns: from left to right.
     """
-    if jax.default_backend() != "cpu" or x.dtype != jnp.float32 or W.shape[:2] != (3, 3) or rows % 2 or columns % 2:
+    if jax.default_backend() != "cpu" or x.dtype != jnp.float32 or W.shape[:2] != (3, 3):
         return False
+    sizes = x.shape[0], rows, columns
+    if not all(isinstance(size, int) and size > 0 for size in sizes) or rows % 2 or columns % 2:
+        return False  # no image, none that has an output, or an export for any number of them
     c, f = W.shape[2:]
-    if 4 * len(x) * rows * columns * (c + f) * x.dtype.itemsize > LARGEST:
+    if 4 * math.prod(sizes) * (c + f) * x.dtype.itemsize > LARGEST:
         return False
     if c <= 16 and f <= 16:  # where XLA's own convolution is slow
         return c != 3  # for three numbers in a row XLA makes slow code of the additions
@@ -166,9 +170,9 @@ def _register(one: Primitive, other: Primitive, function: Callable, before: int,
 
     def batched(arguments, axes):
         x = jnp.moveaxis(arguments[0], axes[0], before)
-        size, rest = x.shape[before], x.shape[before + 2 :]
-        z = one.bind(x.reshape(*x.shape[:before], -1, *rest))
-        return z.reshape(*z.shape[:after], size, -1, *z.shape[after + 1 :]), after
+        size, each = x.shape[before : before + 2]
+        z = one.bind(x.reshape(*x.shape[:before], size * each, *x.shape[before + 2 :]))
+        return z.reshape(*z.shape[:after], size, each, *z.shape[after + 1 :]), after
 
     one.def_abstract_eval(shape)
     one.def_impl(jax.jit(function))
