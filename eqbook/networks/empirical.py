@@ -17,7 +17,8 @@ def empirical_kernels(
 
     $\hat\Theta(x, x') = \frac{1}{n_{out}} \sum_k \langle \partial_\theta f_k(x), \partial_\theta f_k(x') \rangle$ and
     $\hat K(x, x') = \frac{1}{n_{out}} \sum_k f_k(x) f_k(x')$. Over random parameters their expectations are the NTK and
-    the NNGP of the network at its finite width.
+    the NNGP of the network at its finite width. An input is differentiated by itself: what a module makes of the other
+    inputs of a batch, as batch normalisation does in training, is left out of the tangent kernel.
 
     Args:
         net: network with `apply(params, x) -> [n, n_out]`: a `Sequential` or a Flax module.
@@ -51,7 +52,9 @@ def empirical_kernels(
         return y.reshape(x.shape[0], -1)
 
     def flat_jacobian(x):
-        jacobian = jax.tree.leaves(jax.jacrev(outputs)(params, x))
+        # Of each input by itself: through a batch each of its outputs would be differentiated in all inputs.
+        one = jax.jacrev(lambda p, x: outputs(p, x[None])[0])
+        jacobian = jax.tree.leaves(jax.vmap(one, (None, 0))(params, x))
         n, n_out = jacobian[0].shape[:2]
         return jnp.concatenate([leaf.reshape(n, n_out, -1) for leaf in jacobian], axis=-1)
 

@@ -5,10 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from monte_carlo import assert_agrees, normal_parameters, widen
-from numbers_drawn import quick_key
+from numbers_drawn import normal, quick_key
 from registry import GROUP_NETWORKS, IMAGE_NETWORKS, NETWORKS
 
 import eqbook as eq
+from eqbook.testing import relative_error, tolerance
 
 X = np.random.default_rng(0).normal(size=(3, 4))
 
@@ -68,6 +69,20 @@ def test_empirical_kernels_take_flax_modules(x64):
     module = nn.Dense(2)
     params = module.init(quick_key(0), X)
     np.testing.assert_allclose(eq.empirical_kernels(module, params, X).ntk, X @ X.T + 1, rtol=1e-6)
+
+
+def test_empirical_kernels_cost_as_much_for_each_input():
+    """Twice the inputs, twice the operations; the products of gradients are few beside those of the convolutions."""
+    net = eq.Sequential(eq.Conv(4, (3, 3)), eq.Relu(), eq.Conv(4, (3, 3)), eq.Relu(), eq.GlobalAvgPool(), eq.Dense(2))
+    x = normal(0, (8, 12, 12, 1))
+    params = normal_parameters(net, x.shape)
+    run = jax.jit(lambda x: eq.empirical_kernels(net, params, x).ntk)
+    few, many = (run.lower(x[:n]).compile().cost_analysis()["flops"] for n in (4, 8))
+    assert many < 2.2 * few
+    jacobian = jax.tree.leaves(jax.jacrev(net.apply)(params, x))
+    whole = jnp.concatenate([leaf.reshape(8, 2, -1) for leaf in jacobian], -1)
+    expected = np.einsum("iop,jop->ij", whole, whole) / 2
+    assert relative_error(run(x), expected) < tolerance(np.float32, 2 * whole.shape[-1])
 
 
 def test_inputs_of_all_kinds_give_the_same_outputs():
