@@ -3,9 +3,9 @@
 `jax.lax.conv_general_dilated` alone is slow there on the CPU, for three reasons. Its derivatives are convolutions with
 other orders of axes, for which XLA has no fast code inside of a loop; a batch of filters, which `vmap` over networks
 makes, turns it into a grouped convolution; and for a filter that is larger than its image XLA has no fast code either.
-This one is a primitive of its own: its derivatives are convolutions of the same kind, with the axes brought into order
-first; a batch of filters makes it a matrix product, as does an array whose type names devices; and a small image is
-given its border first.
+Here filters of 3 by 3 pixels go to `eqbook.networks.winograd` where that is quicker. The others are a primitive whose
+derivatives are convolutions of the same kind, with the axes brought into order first; a batch of filters makes it a
+matrix product, as does an array whose type names devices; and a small image is given its border first.
 """
 
 import itertools
@@ -28,14 +28,20 @@ def correlate(
 ) -> Float[Array, "n h2 w2 f"]:
     r"""$z_{nuvf} = \sum_{i,j,c} x_{n,\,u+i-a,\,v+j-a',\,c} W_{ijcf}$, zero outside of the image.
 
-    Linear in each argument, and differentiable to any order in both modes.
+    Linear in each argument, and differentiable to any order in both modes. The way is chosen by the shapes and by the
+    machine that traces: a program that is lowered for another one computes the same in the way of this.
 
     Args:
         x: images.
         W: filters.
         border: zeros added before and after the rows, $(a, b)$, and the columns, $(a', b')$.
         precision: precision of the products, as in `jax.numpy.matmul`.
+
+    Raises:
+        ValueError: if images and filters differ in channels.
     """
+    if x.shape[3] != W.shape[2]:
+        raise ValueError(f"`W`: expected filters for {x.shape[3]} channels, those of the images, got {W.shape[2]}.")
     dtype = jnp.promote_types(x.dtype, W.dtype)
     x, W = jnp.asarray(x, dtype), jnp.asarray(W, dtype)
     if _spread(x) or _spread(W):
@@ -50,11 +56,11 @@ def _spread(x: Array) -> bool:
     """Whether the type of an array says how it lies on several devices: JAX's own operations have rules for that."""
     kind = jax.typeof(x)
     explicit = any(axis == AxisType.Explicit for axis in kind.sharding.mesh.axis_types)
-    varying = getattr(kind, "vma", None)  # its name in some versions of JAX
-    return explicit or bool(kind.manual_axis_type.varying if varying is None else varying)
+    return explicit or bool(kind.manual_axis_type.varying)
 
 
 def _shape(x, W, *, border, precision):
+    winograd.refuse_varying(x, W)
     (n, h, w, _), (kh, kw, _, f) = x.shape, W.shape
     return jax.core.ShapedArray((n, h + sum(border[0]) - kh + 1, w + sum(border[1]) - kw + 1, f), x.dtype)
 

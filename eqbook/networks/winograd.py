@@ -5,13 +5,16 @@ Four pixels of the output, a square of 2 by 2, come from a tile $d$ of 4 by 4 pi
 $$y = A^\top \big[ (G\, g\, G^\top) \circ (B^\top d\, B) \big] A, $$
 
 where the products in brackets are summed over channels: 16 products of matrices in place of 36, and additions (Winograd
-1980; Lavin and Gray 2016, arXiv:1509.09308, section 4.1). The rounding error is of the size of that of the plain sum:
-the transforms add few numbers, the sums over channels are shorter, and what makes a pixel of the output contains the 9
-pixels under the filter and no other of the tile. Where those are 0 it is 0 exactly, so that a relu sees no noise there.
+1980; Lavin and Gray 2016, arXiv:1509.09308, section 4.1). What makes a pixel of the output contains the 9 pixels under
+the filter and no other of the tile. Where those are 0 it is 0 exactly, so that a relu sees no noise there. The
+transforms add few numbers and the sums over channels are shorter: for pixels of one size, and filters of one size, the
+rounding error is that of the plain sum. It is relative to the largest pixel and the largest entry of the filter, not to
+each product: a pixel of 1 beside one of 1e6 loses digits that the plain sum may keep, and where one is infinite the
+nine around it are NaN.
 """
 
-import math
 from collections.abc import Callable, Sequence
+from numbers import Integral
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +28,11 @@ LARGEST = 2**25
 
 
 def suits(x: Float[Array, "n h w c"], W: Float[Array, "kh kw c f"], rows: int, columns: int) -> bool:
-    """Whether this way is the faster one, as measured on a CPU with vectors of 512 bits.
+    """Whether this way is the faster one inside of a loop, as measured on a CPU with vectors of 512 bits.
+
+    It sees the sizes of one network and one call: `vmap` multiplies them afterwards. For a batch of networks, each with
+    filters of its own, this way gains by it. Inputs that are mapped one by one under shared filters may add up to more
+    than is quick.
 
     Args:
         x: images.
@@ -35,11 +42,11 @@ def suits(x: Float[Array, "n h w c"], W: Float[Array, "kh kw c f"], rows: int, c
     """
     if jax.default_backend() != "cpu" or x.dtype != jnp.float32 or W.shape[:2] != (3, 3):
         return False
-    sizes = x.shape[0], rows, columns
-    if not all(isinstance(size, int) and size > 0 for size in sizes) or rows % 2 or columns % 2:
-        return False  # no image, none that has an output, or an export for any number of them
-    c, f = W.shape[2:]
-    if 4 * math.prod(sizes) * (c + f) * x.dtype.itemsize > LARGEST:
+    sizes = x.shape[0], rows, columns, *W.shape[2:]
+    if not all(isinstance(size, Integral) and size > 0 for size in sizes):
+        return False  # nothing to compute, or an export for any size
+    n, _, _, c, f = sizes
+    if rows % 2 or columns % 2 or 4 * n * rows * columns * (c + f) * x.dtype.itemsize > LARGEST:
         return False
     if c <= 16 and f <= 16:  # where XLA's own convolution is slow
         return c != 3  # for three numbers in a row XLA makes slow code of the additions
@@ -47,18 +54,20 @@ def suits(x: Float[Array, "n h w c"], W: Float[Array, "kh kw c f"], rows: int, c
 
 
 def correlate3(
-    x: Float[Array, "n h+2 w+2 c"], W: Float[Array, "3 3 c f"], precision: str | None = None
+    x: Float[Array, "n padded_h padded_w c"], W: Float[Array, "3 3 c f"], precision: str | None = None
 ) -> Float[Array, "n h w f"]:
     r"""$z_{nuvf} = \sum_{i,j,c} x_{n,\,u+i,\,v+j,\,c} W_{ijcf}$ for even sides.
 
     Args:
-        x: images with their border.
+        x: images with their border, two pixels more than the output on each axis.
         W: filters.
         precision: precision of the products, as in `jax.numpy.matmul`.
     """
     tiles, filters = _tiles.bind(x), _filters.bind(W)
-    products = jnp.matmul(tiles.reshape(16, -1, W.shape[2]), filters.reshape(16, *W.shape[2:]), precision=precision)
-    return _squares.bind(products.reshape(*tiles.shape[:5], -1))
+    n, a, b, c = tiles.shape[2:]
+    rows = tiles.reshape(16, n * a * b, c)
+    products = jnp.matmul(rows, filters.reshape(16, *W.shape[2:]), precision=precision)
+    return _squares.bind(products.reshape(4, 4, n, a, b, W.shape[3]))
 
 
 # The maps along one axis, as sums of slices: with small constant matrices XLA makes slow products of them.
@@ -146,6 +155,15 @@ def _return(u: Array) -> Array:
     return jnp.stack(_G_transposed(u))
 
 
+def refuse_varying(*arrays: jax.core.ShapedArray) -> None:
+    """Raise where `shard_map` gives a derivative other values on each device than its function: no rule covers it."""
+    if any(array.manual_axis_type.varying for array in arrays):
+        raise ValueError(
+            "A convolution of arrays that are equal on all devices is differentiated along a direction that differs "
+            "by device. Make its images or filters differ by device too: `jax.lax.pcast(x, axis, to='varying')`."
+        )
+
+
 def _pair(name: str, forward: Callable, backward: Callable, places: tuple[int, int]) -> tuple[Primitive, Primitive]:
     """Primitives of two linear maps, each the transpose of the other, which JAX would derive as many slow paddings.
 
@@ -165,6 +183,7 @@ def _register(one: Primitive, other: Primitive, function: Callable, before: int,
     """The rules of a linear map with the transpose `other`."""
 
     def shape(x):
+        refuse_varying(x)
         found = jax.eval_shape(function, jax.ShapeDtypeStruct(x.shape, x.dtype))
         return jax.core.ShapedArray(found.shape, found.dtype)
 

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import PartitionSpec as P
 from numbers_drawn import normal
 
 from eqbook.networks.convolution import correlate
@@ -101,6 +102,33 @@ def test_dtypes_are_promoted(x64):
     mixed = correlate(x, W.astype(jnp.float32), BORDERS["same"])
     assert mixed.dtype == jnp.float64
     assert relative_error(mixed, correlate(x, W, BORDERS["same"])) < tolerance(jnp.float32)
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (3, 5)])
+def test_channels_that_differ_and_none_at_all(shape):
+    x = jnp.ones((2, 6, 8, 4))
+    with pytest.raises(ValueError, match=r"`W`: expected filters for 4 channels, those of the images, got 2"):
+        correlate(x, jnp.ones((*shape, 2, 5)), BORDERS["none"])
+    empty = correlate(x[..., :0], jnp.ones((*shape, 0, 5)), BORDERS["none"])
+    np.testing.assert_array_equal(empty, jnp.zeros((2, 7 - shape[0], 9 - shape[1], 5)))
+
+
+@pytest.mark.parametrize("shape", [(3, 3, 8, 16), (3, 5, 8, 16)], ids=["products", "sums"])
+def test_a_direction_that_differs_by_device_is_refused(shape):
+    """Of a function that does not: no rule adds its derivatives up. Once the filters differ too, there is one."""
+    x, W, V = normal(0, (2, 6, 8, 8)), normal(1, shape), normal(2, (1, *shape))
+
+    def slope(W, v):
+        return jax.jvp(lambda W: jnp.sum(correlate(x, W, BORDERS["none"]) ** 2), (W,), (v[0],))[1][None]
+
+    def varying(W, v):
+        return slope(jax.lax.pcast(W, "d", to="varying"), v)
+
+    mesh, specs = jax.make_mesh((1,), ("d",), (jax.sharding.AxisType.Auto,)), (P(), P("d"))
+    with pytest.raises(ValueError, match="a direction that differs by device"):
+        jax.shard_map(slope, mesh=mesh, in_specs=specs, out_specs=P("d"))(W, V)
+    found = jax.shard_map(varying, mesh=mesh, in_specs=specs, out_specs=P("d"))(W, V)
+    assert relative_error(found, slope(W, V)) < tolerance(np.float32, 9 * 8 * 16 * 48)
 
 
 def test_in_a_loop_it_is_the_same():

@@ -113,11 +113,15 @@ def products(x, W, border=BORDERS["same"]):
 
 
 def test_any_number_of_images():
-    """A program for a number of images that is not known yet, and an empty batch of networks."""
+    """A program for a number of images or channels that is not known yet, and an empty batch of networks."""
     (n,), (x, W) = jax.export.symbolic_shape("n"), data(jnp.float32, 8, 16)
     program = jax.jit(partial(correlate, W=W, border=BORDERS["same"]))
     exported = jax.export.export(program)(jax.ShapeDtypeStruct((n, *x.shape[1:]), x.dtype))
     assert relative_error(exported.call(x), program(x)) < tolerance(jnp.float32, 9 * 8)
+    (c,) = jax.export.symbolic_shape("c")
+    shapes = [jax.ShapeDtypeStruct((*z.shape[:k], c, *z.shape[k + 1 :]), z.dtype) for z, k in ((x, 3), (W, 2))]
+    exported = jax.export.export(jax.jit(partial(correlate, border=BORDERS["same"])))(*shapes)
+    assert relative_error(exported.call(x, W), program(x)) < tolerance(jnp.float32, 9 * 8)
     none = jax.vmap(partial(correlate, border=BORDERS["same"]))(x[None][:0], W[None][:0])
     assert none.shape == (0, 3, 6, 8, 16)
 
@@ -136,6 +140,7 @@ def test_choice(monkeypatch):
     assert products(*data(jnp.float32, 32, 64))
     assert not products(x[:0], W), "no images"
     assert not products(x[:, :2], W, BORDERS["none"]), "no output"
+    assert not products(x[..., :0], W[:, :, :0]), "no channels"
     with jax.enable_x64(True):
         assert not products(*data(jnp.float64, 8, 16)), "in other dtypes all is made of products already"
     monkeypatch.setattr(winograd, "LARGEST", 4 * 3 * 48 * 24 * 4)
