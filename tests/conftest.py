@@ -39,6 +39,25 @@ def quick_to_compile():
     jax.config.update("jax_disable_most_optimizations", before)
 
 
+@pytest.fixture(scope="module")
+def equal_programs_once(tmp_path_factory):
+    """A program is compiled once for a file of tests, also where new functions make JAX take it for another one.
+
+    Processes that tests start have no part in it: JAX does not write this cache atomically.
+    """
+    settings = {
+        "jax_compilation_cache_dir": str(tmp_path_factory.mktemp("programs")),
+        "jax_persistent_cache_min_compile_time_secs": 0,
+        "jax_persistent_cache_min_entry_size_bytes": -1,
+    }
+    before = {name: getattr(jax.config, name) for name in settings}
+    for name, value in settings.items():
+        jax.config.update(name, value)
+    yield
+    for name, value in before.items():
+        jax.config.update(name, value)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _drop_compiled_programs():
     """Hundreds of small networks are compiled; without this their programs add up to gigabytes."""

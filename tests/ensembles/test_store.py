@@ -29,6 +29,8 @@ from eqbook.ensembles.store import read_metrics
 from eqbook.ensembles.training import Training
 from eqbook.testing import relative_error, tolerance
 
+pytestmark = pytest.mark.usefixtures("equal_programs_once")
+
 ROOT = Path(__file__).resolve().parents[2]
 NET = eq.Sequential(eq.Dense(16, b_std=0.3), eq.Relu(), eq.Dense(2))
 X = normal(10, (12, 3))
