@@ -5,6 +5,7 @@ ensembles: for finitely many members, and for a continuous group of which only f
 """
 
 from eqbook.metrics.bootstrap import bootstrap_interval as bootstrap_interval
+from eqbook.metrics.bootstrap import normal_interval as normal_interval
 from eqbook.metrics.continuous_group import continuous_group_bound as continuous_group_bound
 from eqbook.metrics.continuous_group import continuous_group_constant as continuous_group_constant
 from eqbook.metrics.continuous_group import kernel_distance as kernel_distance
@@ -44,6 +45,7 @@ __all__ = [
     "finite_ensemble_tail",
     "kernel_distance",
     "members_needed",
+    "normal_interval",
     "orbit_kl",
     "orbit_mse",
     "orbit_same_predictions",

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
+from scipy.special import ndtri
 
 from eqbook._checks import (
     as_float,
@@ -86,6 +87,35 @@ def bootstrap_interval(
     lower, upper = kept(lower), kept(upper)
     # A statistic of the caller's may be infinite; the mean of finite numbers is not, unless it has left the dtype.
     return (lower, upper) if own else (check_range("values", lower), check_range("values", upper))
+
+
+def normal_interval(draws: Float[Array, "resamples ..."], level: float = 0.99) -> tuple[np.ndarray, np.ndarray]:
+    r"""Normal bootstrap confidence interval $\bar d \pm z_{(1 + \mathrm{level}) / 2}\, s$ of resampled values $d$.
+
+    With mean $\bar d$ and standard deviation $s$ of the draws. For high levels: there the percentiles of a few hundred
+    draws are the one or two most extreme of them, and change from key to key.
+
+    Args:
+        draws: resampled values of a statistic whose law is nearly normal, such as a mean over many inputs.
+        level: confidence level, between 0 and 1.
+
+    Returns:
+        Lower and upper end, each of the statistic's shape.
+
+    Raises:
+        ValueError: if there are fewer than two draws, one is not finite, or the level is not between 0 and 1.
+
+    References:
+        Efron, Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 13.
+    """
+    check_rectangular("draws", draws)
+    check_finite("draws", draws)
+    values = np.asarray(draws, np.float64)
+    if values.ndim == 0 or len(values) < 2:
+        raise ValueError(f"`draws`: expected at least two resampled values [resamples, ...], got shape {values.shape}.")
+    z = float(ndtri((1 + check_level("level", level)) / 2))
+    middle, half = values.mean(0), z * values.std(0, ddof=1)
+    return middle - half, middle + half
 
 
 def _check_axes(values: Float[Array, "..."], axes: Sequence[int]) -> tuple[int, ...]:
