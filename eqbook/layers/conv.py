@@ -27,7 +27,7 @@ def check_padding(layer: str, value: object) -> None:
     Raises:
         ValueError: naming the layer.
     """
-    if value not in PADDINGS:
+    if not isinstance(value, str) or value not in PADDINGS:
         raise ValueError(f"{layer}: `padding`: expected one of {', '.join(PADDINGS)}, got {value!r}.")
 
 

@@ -9,7 +9,7 @@ from eqbook.layers.layer import Layer
 
 
 def check_std(layer: str, name: str, value: float) -> float:
-    """Return a standard deviation as a Python float if it is a finite number that is not negative.
+    """Return a standard deviation as a Python float if it is not negative and its square, the variance, is finite.
 
     A NumPy scalar has a dtype of its own, which would win over the dtype of the inputs: `np.sqrt(2)` is float64.
 
@@ -17,9 +17,15 @@ def check_std(layer: str, name: str, value: float) -> float:
         ValueError: naming the layer and the argument.
     """
     is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or value < 0:
+    try:
+        std = float(value) if is_number else math.nan
+    except OverflowError:  # an integer beyond all floating point numbers
+        std = math.inf
+    if not math.isfinite(std) or std < 0:
         raise ValueError(f"{layer}: `{name}`: expected a finite number >= 0, got {value!r}.")
-    return float(value)
+    if math.isinf(std * std):
+        raise ValueError(f"{layer}: `{name}`: expected a number with a finite square, the variance, got {value!r}.")
+    return std
 
 
 def check_weights(layer: Layer, outputs: str = "channels") -> None:
