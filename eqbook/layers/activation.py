@@ -38,7 +38,8 @@ class Activation(Layer):
     jumps elsewhere have no gradients in the inputs to rely on.
 
     Args:
-        function: $\sigma$, acting entry by entry, differentiable by JAX, for example `jnp.tanh` or `jax.nn.gelu`.
+        function: $\sigma$, acting entry by entry, differentiable by JAX, for example `jnp.tanh` or `jax.nn.gelu`. It is
+            traced once: of a value outside of it that changes later it keeps the first, so make a new function then.
         nodes: radii of the quadrature, see `eqbook.kernels.quadrature_dual`; time grows with their square.
 
     Raises:
@@ -88,9 +89,11 @@ class Activation(Layer):
                 f"{expected}, whose value at one entry depends on the others; what mixes entries is no activation."
             )
         try:
-            jax.eval_shape(self.function, jax.ShapeDtypeStruct((), jnp.float32))
+            shape = jax.eval_shape(self.function, jax.ShapeDtypeStruct((), jnp.float32)).shape
         except Exception as error:
             raise ValueError(f"{expected}, which fails on a single number: {_cause(error)}") from error
+        if shape != ():
+            raise ValueError(f"{expected}, which makes an array of shape {shape} of a single number.")
         if not np.isfinite(alone).all():
             number = float(places.ravel()[np.flatnonzero(~np.isfinite(alone))[0]])
             raise ValueError(f"{expected}, which has no finite value at {number}; inputs have any sign.")

@@ -25,7 +25,11 @@ class Residual(Layer):
     branch: Sequential
 
     def __init__(self, *layers: Layer | Callable[[Array], Array]) -> None:
-        object.__setattr__(self, "branch", Sequential(*layers))
+        try:
+            branch = Sequential(*layers)
+        except ValueError as error:
+            raise ValueError(str(error).replace("Sequential", "Residual")) from None
+        object.__setattr__(self, "branch", branch)
 
     def __repr__(self) -> str:
         return f"Residual({', '.join(map(repr, self.branch.layers))})"

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from eqbook._checks import check_batch, check_integers, check_net, check_same_features, native
+from eqbook._checks import check_batch, check_integers, check_net, check_range, check_same_features, native
 from eqbook.grams import Gram
 
 
@@ -30,8 +30,8 @@ def empirical_kernels(
         `Gram` with `nngp` and `ntk`, both `[n1, n2]`.
 
     Raises:
-        ValueError: if `net` is none, a batch is empty or not finite, its integers do not fit into those of JAX, or the
-            two do not fit together.
+        ValueError: if `net` is none, a batch is empty or not finite, its integers do not fit into those of JAX, the two
+            do not fit together, or a kernel leaves the dtype.
 
     References:
         Jacot, Gabriel, Hongler, "Neural Tangent Kernel: Convergence and Generalization in Neural Networks", 2018,
@@ -51,17 +51,18 @@ def empirical_kernels(
         y = net.apply(p, x)
         return y.reshape(x.shape[0], -1)
 
-    def flat_jacobian(x):
+    def flat_jacobian(x, n_out):
+        if not jax.tree.leaves(params):  # a network without parameters
+            return jnp.zeros((len(x), n_out, 0), x.dtype)
         # Of each input by itself: through a batch each of its outputs would be differentiated in all inputs.
         one = jax.jacrev(lambda p, x: outputs(p, x[None])[0])
         jacobian = jax.tree.leaves(jax.vmap(one, (None, 0))(params, x))
-        n, n_out = jacobian[0].shape[:2]
-        return jnp.concatenate([leaf.reshape(n, n_out, -1) for leaf in jacobian], axis=-1)
+        return jnp.concatenate([leaf.reshape(len(x), n_out, -1) for leaf in jacobian], axis=-1)
 
-    f1, j1 = outputs(params, x1), flat_jacobian(x1)
-    f2, j2 = (f1, j1) if x2 is None else (outputs(params, x2), flat_jacobian(x2))
+    f1 = outputs(params, x1)
     n_out = f1.shape[1]
-    return Gram(
-        nngp=jnp.matmul(f1, f2.T, precision="highest") / n_out,
-        ntk=jnp.einsum("iop,jop->ij", j1, j2, precision="highest") / n_out,
-    )
+    j1 = flat_jacobian(x1, n_out)
+    f2, j2 = (f1, j1) if x2 is None else (outputs(params, x2), flat_jacobian(x2, n_out))
+    nngp = jnp.matmul(f1, f2.T, precision="highest") / n_out
+    ntk = jnp.einsum("iop,jop->ij", j1, j2, precision="highest") / n_out
+    return Gram(nngp=check_range("x1", nngp), ntk=check_range("x1", ntk))

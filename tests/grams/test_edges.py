@@ -191,3 +191,18 @@ def test_finite_pooling_in_16_bits(short):
     net = eq.Sequential(eq.AvgPool((32, 32)), eq.Flatten())
     assert (net.apply({}, jnp.ones((2, 32, 32, 1), short)) == 1).all()
     assert net.apply({}, jnp.ones((2, 32, 32, 1), short)).dtype == short
+
+
+@pytest.mark.parametrize("method", ["auto", "literal"])
+@pytest.mark.parametrize("noise", [1e20, 0.0], ids=["signs", "constant"])
+def test_a_normalisation_does_not_hide_an_overflow(method, noise):
+    """Behind it all is of order 1 or 0, also what was infinite or NaN in front of it."""
+    x = (noise * normal(0, (3, 4, 4, 2)) + (0 if noise else 1e25)).astype(np.float32)
+    ends = {
+        "pooled": (eq.Conv(3, (3, 3)), eq.GlobalAvgPool(), eq.LayerNorm(), eq.Dense(1)),
+        "flat": (eq.Conv(3, (3, 3)), eq.AvgPool((2, 2)), eq.LayerNorm(), eq.Relu(), eq.Flatten(), eq.Dense(1, b_std=1)),
+        "group": (eq.Lift(eq.cyclic(4), 3, (3, 3)), eq.GroupPool(), eq.LayerNorm(), eq.Dense(1)),
+    }
+    for layers in ends.values():
+        with pytest.raises(ValueError, match="infinite entry"):
+            eq.gram(eq.Sequential(*layers), x, method=method)

@@ -133,3 +133,11 @@ def test_bad_input():
         eq.empirical_kernels(net, params, X * np.nan)
     with pytest.raises(ValueError, match="`x1`: expected at least one example"):
         eq.empirical_kernels(net, params, X[:0])
+    with pytest.raises(ValueError, match="`x1`: expected numbers that stay finite in float32"):
+        eq.empirical_kernels(net, params, np.full((2, 4), 1e30, np.float32))
+
+
+def test_a_network_without_parameters_has_no_tangent_kernel():
+    k = eq.empirical_kernels(eq.Sequential(eq.Flatten()), {}, jnp.asarray(X, jnp.float32))
+    np.testing.assert_array_equal(k.ntk, np.zeros((3, 3)))
+    np.testing.assert_allclose(k.nngp, X @ X.T / 4, rtol=1e-5)

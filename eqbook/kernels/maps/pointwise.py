@@ -80,7 +80,8 @@ def _(layer: LayerNorm, k: PairKernel) -> PairKernel:
 
     def normalise(covariance: Array, var1: Array, var2: Array) -> Array:
         scale = safe_sqrt(var1) * safe_sqrt(var2)
-        return jnp.where(scale > 0, covariance / jnp.where(scale > 0, scale, 1), 0)
+        scale = jnp.where(jnp.isinf(scale), jnp.nan, scale)  # what has left the dtype is no finite kernel
+        return jnp.where(scale == 0, 0, covariance / jnp.where(scale == 0, 1, scale))
 
     both = variances(k)
     self1, self2 = (

@@ -29,11 +29,14 @@ def default_quadrature(bandwidth: int, signed: bool = False) -> int:
     with ten, B = L + 2 does. With the error function covariances keep their sign, their mean nearly cancels, and the
     same relative accuracy takes a larger rule.
 
-    An input and its own rotated copy are harder: relu has its kink where the two coincide, away from the identity,
-    around which only a pair of equal inputs has its points. Their NTK was off by up to $8 \cdot 10^{-5}$ for L = 4 and
-    6, and the Gram matrix of an orbit had eigenvalues down to $-1.3 \cdot 10^{-5}$ of the largest. So is a signal that
-    rotations about an axis keep: with itself it has its kink on a circle of rotations, and its NTK is too small by
-    $3 \cdot 10^{-4}$, with B = 30 by $2 \cdot 10^{-5}$. Take a larger rule for such matrices, or a ridge above that.
+    An input and its own rotated copy, or a multiple of it, are harder: the dual has its kink where the two coincide,
+    and only a pair of equal inputs has its points around that place. On unit noise their NTK was off by up to
+    $10^{-4}$ with relu and $6 \cdot 10^{-4}$ with the error function (L = 4 to 8), and the Gram matrix of an orbit had
+    eigenvalues down to $-1.3 \cdot 10^{-5}$ of the largest. It grows with the scale for a nonlinearity that saturates,
+    whose dual is the steeper there: inputs of 10 and of 255 with the error function were off by $10^{-2}$ and
+    $3 \cdot 10^{-2}$. So is a signal that rotations about an axis keep: with itself it has its kink on a circle of
+    rotations, and its NTK is too small by $3 \cdot 10^{-4}$, with B = 30 by $2 \cdot 10^{-5}$. For such matrices take a
+    larger rule, a ridge above that, and inputs of unit scale.
 
     Args:
         bandwidth: L.
