@@ -63,7 +63,8 @@ def choose(net: Sequential, example: jax.ShapeDtypeStruct, method: str) -> Image
     layers = flat(net.layers)
     fast = None
     if method == "auto":
-        fast = _vectors(layers) if example.ndim == 1 else _images(layers, example.shape)
+        as_vectors = example.ndim == 1 or (isinstance(layers[0], Flatten) and covered(layers))
+        fast = _vectors(layers) if as_vectors else _images(layers, example.shape)
     return fast or Images(Literal(net, _bytes_per_pair(net, example), isinstance(layers[0], LiftS2)))
 
 

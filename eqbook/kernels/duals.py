@@ -126,7 +126,20 @@ def erf_dual(a: Scalar, b: Scalar, c: Scalar, snap: int = 0) -> tuple[Scalar, Sc
     gap, s = signed_gap(safe_sqrt(a), safe_sqrt(b), a, b, size)
     # Taken away as a constant: a gap that is rounded to 0 keeps its derivative.
     gap = gap - jax.lax.stop_gradient(jnp.where(within_rounding(gap, s, snap), gap, 0))
-    # D = 1 + 2 (a + b) + 4 gap (s + |c|) >= 1, so its root has a derivative everywhere; factored, it does not overflow.
+    return erf_of_gaps(a, b, c, gap, s + size)
+
+
+def erf_of_gaps(a: Scalar, b: Scalar, c: Scalar, low: Scalar, high: Scalar) -> tuple[Scalar, Scalar]:
+    r"""`erf_dual` from two factors of $ab - c^2$, $\sqrt{ab} - c$ and $\sqrt{ab} + c$, where they are known.
+
+    Args:
+        a: variance of u.
+        b: variance of v.
+        c: covariance of u and v.
+        low: one of the factors.
+        high: the other.
+    """
+    # D = 1 + 2 (a + b) + 4 (ab - c^2) >= 1, so its root has a derivative everywhere; factored, it does not overflow.
     first = 1 + 2 * (a + b)
-    root = jnp.sqrt(first) * jnp.sqrt(1 + 4 * gap * ((s + size) / first))
+    root = jnp.sqrt(first) * jnp.sqrt(1 + 4 * low * (high / first))
     return 2 / jnp.pi * jnp.arctan2(2 * c, root), 4 / (jnp.pi * root)

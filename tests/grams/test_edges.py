@@ -206,3 +206,18 @@ def test_a_normalisation_does_not_hide_an_overflow(method, noise):
     for layers in ends.values():
         with pytest.raises(ValueError, match="infinite entry"):
             eq.gram(eq.Sequential(*layers), x, method=method)
+
+
+@pytest.mark.parametrize("activation", [eq.Erf(), eq.Relu()], ids=["erf", "relu"])
+def test_images_that_are_flattened_first_are_vectors(activation):
+    """The same blocks, and as exact: raw pixels, one picture brighter and one with a little noise."""
+    layers = eq.Dense(3), activation, eq.Dense(3, W_std=2.0, b_std=0.3), eq.Erf(), eq.Dense(1)
+    x = 255 * RNG.random((2, 4, 5, 2)).astype(np.float32)
+    x = np.concatenate([x, 2 * x, x + RNG.random(x.shape).astype(np.float32)])
+    found, vectors = eq.gram(eq.Sequential(eq.Flatten(), *layers), x), eq.gram(eq.Sequential(*layers), x.reshape(6, -1))
+    with jax.enable_x64(True):
+        double = eq.gram(eq.Sequential(eq.Flatten(), *layers), x.astype(float), method="literal")
+    for kind in ("nngp", "ntk"):
+        a, b, exact = (np.asarray(getattr(k, kind)) for k in (found, vectors, double))
+        np.testing.assert_array_equal(a, b)
+        assert np.abs(a / exact - 1).max() < 1e-5

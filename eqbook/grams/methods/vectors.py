@@ -18,9 +18,9 @@ from jaxtyping import Array, Float
 from eqbook.grams import workers
 from eqbook.grams.methods.steps import Pair, across, at
 from eqbook.kernels.correlation import rule
-from eqbook.kernels.duals import safe_inverse, safe_sqrt, within_rounding
+from eqbook.kernels.duals import erf_of_gaps, safe_inverse, safe_sqrt, within_rounding
 from eqbook.kernels.gap import relu_gap
-from eqbook.layers import Dense, Flatten, Layer, LayerNorm, Relu, Residual, Sequential
+from eqbook.layers import Dense, Erf, Flatten, Layer, LayerNorm, Relu, Residual, Sequential
 
 SHARED = 128  # rows from which a block is worth sharing among cores
 NEAR = 1e-3  # below this ratio of gap to variance, about 2.5 degrees, the product of two inputs loses digits
@@ -97,7 +97,12 @@ def _norm(k: State) -> State:
 def _other(layer: Layer, k: State) -> State:
     made = rule(layer)
     one, two = (made.scales(root * root) for root in (k.root1, k.root2))
-    nngp, derivative = made.dual(one, two, k.nngp)
+    if isinstance(layer, Erf):  # the covariance does not know the gap of inputs that nearly coincide
+        far = k.scale + k.nngp
+        far -= jax.lax.stop_gradient(jnp.where(within_rounding(far, k.scale), far, 0))
+        nngp, derivative = erf_of_gaps(k.root1 * k.root1, k.root2 * k.root2, k.nngp, k.gap, far)
+    else:
+        nngp, derivative = made.dual(one, two, k.nngp)
     root1, root2 = (safe_sqrt(made.variance(root * root)) for root in (k.root1, k.root2))
     scale = root1 * root2
     gap = scale - nngp
@@ -164,7 +169,7 @@ def _join(parts: list[Array], new: tuple[int, ...], symmetric: bool) -> Array:
 
 @dataclass(frozen=True)
 class Vectors:
-    """Kernels of vectors.
+    """Kernels of vectors, or of images that the network flattens first.
 
     Attributes:
         layers: the network.
@@ -176,7 +181,8 @@ class Vectors:
 
     def compute(self, x1: Array, x2: Array | None, ntk: bool, mesh: Mesh | None = None) -> Pair:
         """NNGP and NTK, `[n1, n2]`; symmetric if `x2` is `None`."""
-        symmetric, other = x2 is None, x1 if x2 is None else x2
+        symmetric = x2 is None
+        x1, other = (x.reshape(len(x), -1) for x in (x1, x1 if symmetric else x2))
         if mesh is not None:
             size = -(-len(x1) // mesh.size) * mesh.size
             padded = [jnp.resize(a, (size, *a.shape[1:])) for a in (x1, jnp.arange(len(x1)))]
