@@ -51,6 +51,7 @@ VECTORS = {
     "one-coordinate": Case(Seq(dense(0.4), Relu, dense(), Relu), (1,), "Vectors"),
     "no-weights": Case(Seq(eq.Dense(4, 0.0, 0.0), Relu, OUT), (3,), "Vectors"),
     "input": Case(Seq(Flat), (3,), "Vectors"),
+    "flat-input": Case(Seq(Flat, dense(0.3), Relu, dense(), Erf, OUT), IMAGE, "Vectors"),
 }
 DISPLACEMENTS = {
     "even-odd": Case(Seq(conv((3, 2)), Relu, conv((2, 4), b_std=0.3), Erf, Pool, OUT), IMAGE, "Displacements"),
@@ -104,7 +105,7 @@ PIXELS = {
         Seq(local((3, 3), b_std=0.3), Norm, Res(TANH, dense(), Seq(local((2, 2)))), Relu, Flat, dense(), Relu, OUT),
         (4, 4, 2), "Pixels",
     ),
-    "flat-input": Case(Seq(Flat, dense(0.3), Relu, OUT), IMAGE, "Pixels"),
+    "flat-head": Case(Seq(conv((1, 1)), Flat, dense(0.3), Relu, OUT), IMAGE, "Pixels"),
 }  # fmt: skip
 ORBITS = {
     "D4-circular-valid": Case(
@@ -148,10 +149,10 @@ def _registry():
 REGISTRY = {name: Case(net, shape, REGISTRY_METHODS.get(name, method)) for name, net, shape, method in _registry()}
 SPHERES = {name: Case(net, (4, 3, 2), "Sphere") for name, net in SPHERE_NETWORKS.items()}
 CASES = REGISTRY | VECTORS | DISPLACEMENTS | PIXELS | ORBITS
-# One network for each method, quick to compile; `one-row` pools without a head, `flat-input` has one with a relu.
+# One network for each method, quick to compile; `one-row` pools without a head, `flat-head` has one with a relu.
 ONE_EACH = {
     name: (CASES | SPHERES)[name]
-    for name in ("relu-bias", "one-row", "flat-input", "D2-long-filters", "D3-head", "C4-long-filters", "sphere-linear")
+    for name in ("relu-bias", "one-row", "flat-head", "D2-long-filters", "D3-head", "C4-long-filters", "sphere-linear")
 }
 
 

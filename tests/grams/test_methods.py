@@ -185,7 +185,7 @@ def test_gradients(case, x64):
         assert all(np.isfinite(slope).all() for slope in value_and_grad(hard, hard)[1])
 
 
-@parametrise({name: ONE_EACH[name] for name in ("relu-bias", "flat-input")})
+@parametrise({name: ONE_EACH[name] for name in ("relu-bias", "flat-head")})
 def test_gradient_of_the_symmetric_matrix(case, x64):
     """d/dx of sum_ij w_ij K(x_i, x_j) is the sum of the derivatives in both arguments, also on the diagonal."""
     x = inputs(case.shape, 3, "float64")
