@@ -25,7 +25,7 @@ from eqbook.grams.methods.vectors import State, Vectors, _run
 from eqbook.grams.plan import choose, flat
 from eqbook.grams.tiles import places
 from eqbook.kernels import so3
-from eqbook.kernels.correlation import rule
+from eqbook.kernels.rules import rule
 from eqbook.layers import Conv, Relu
 
 WORD = 4  # bytes of a number

@@ -1,8 +1,8 @@
 r"""Dual activations as functions of a correlation, for the fast Gram matrices.
 
-`eqbook.kernels.duals` takes two variances and a covariance. Here what depends on one input only is computed once for
-each input (`Rule.scales`), and what is left for a pair is a square root and polynomials, which every device vectorises:
-with $z = (1 - |r|)/2 \le \frac12$ for the correlation $r$ and $\theta = \arccos |r| = 2 \arcsin \sqrt z$,
+`eqbook.kernels.duals` takes two variances and a covariance. Here a pair takes a square root and polynomials, which
+every device vectorises: with $z = (1 - |r|)/2 \le \frac12$ for the correlation $r$, and
+$\theta = \arccos |r| = 2 \arcsin \sqrt z$,
 
 $$\theta = 2 \sqrt z\, P(z), \qquad \sin\theta - \theta\cos\theta = 2 \sqrt z\, z\, Q(z),$$
 
@@ -10,43 +10,19 @@ where $P$ and $Q$ are analytic on $[0, \frac12]$. Both forms keep full relative 
 """
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from eqbook.kernels.duals import SNAP, safe_inverse, safe_sqrt, signed_gap, within_rounding
-from eqbook.kernels.quadrature import quadrature_dual
-from eqbook.layers import Activation, Erf, Layer, LayerNorm, Relu
+from eqbook.kernels.duals import SNAP, safe_sqrt
 
 Scalar = Float[Array, "*batch"]
-Scales = tuple[Scalar, ...]
 
 TERMS = 80  # of a power series in z <= 1/2: the rest is below 2^-80
 DEGREES = {np.dtype(np.float32): (7, 6), np.dtype(np.float64): (18, 17)}  # of P and Q, for an error below one rounding
-
-
-@dataclass(frozen=True)
-class Rule:
-    r"""A pointwise layer at infinite width, split into work for each input and work for each pair.
-
-    Attributes:
-        scales: from the variance $a$ of one input to the factors that its pairs need.
-        dual: from the factors of both inputs and their covariance $c$ to $E[\sigma(u)\sigma(v)]$ and
-            $E[\sigma'(u)\sigma'(v)]$.
-    """
-
-    scales: Callable[[Scalar], Scales]
-    dual: Callable[[Scales, Scales, Scalar], tuple[Scalar, Scalar]]
-
-    def variance(self, a: Scalar) -> Scalar:
-        r"""$E[\sigma(u)^2]$ for $u \sim N(0, a)$: the dual of coinciding inputs."""
-        scales = self.scales(a)
-        return self.dual(scales, scales, a)[0]
 
 
 @cache
@@ -131,16 +107,6 @@ def _(positive: bool, primals: tuple[Scalar, Scalar], tangents: tuple[Scalar, Sc
     return (value, derivative), (derivative * dr, slope * dr)
 
 
-def _root_scales(a: Scalar) -> Scales:
-    root = safe_sqrt(a)
-    return root, safe_inverse(root)
-
-
-def _relu(positive: bool, one: Scales, two: Scales, c: Scalar) -> tuple[Scalar, Scalar]:
-    value, derivative = relu_correlation(c * (one[1] * two[1]), c, positive)
-    return (one[0] * two[0]) * value, derivative
-
-
 @jax.custom_jvp
 def arcsin(r: Scalar, rest: Scalar) -> Scalar:
     r"""$\arcsin r$ by the same polynomial: $r P(r^2)$ for $r^2 \le \frac12$, else $\frac\pi2 - 2 \sqrt z P(z)$.
@@ -172,49 +138,3 @@ def _(primals: tuple[Scalar, Scalar], tangents: tuple[Scalar, Scalar]) -> tuple[
 def _(primals: tuple[Scalar, Scalar], tangents: tuple[Scalar, Scalar]) -> tuple[Scalar, Scalar]:
     slope = arcsin_slope(*primals)
     return slope, primals[0] * slope**3 * tangents[0]
-
-
-def _erf_scales(a: Scalar) -> Scales:
-    return jax.lax.rsqrt(1 + 2 * a), safe_sqrt(a), a
-
-
-def _erf(one: Scales, two: Scales, c: Scalar) -> tuple[Scalar, Scalar]:
-    (e1, root1, a), (e2, root2, b) = one, two
-    both = e1 * e2
-    r = 2 * c * both  # below 2a / (1 + 2a) < 1
-    # 1 - r^2 = ((1 + 2a)(1 + 2b) - 4c^2) e1^2 e2^2, where large variances cancel: by the gap, as in `duals.erf_dual`.
-    size = jnp.abs(c)
-    gap, scale = signed_gap(root1, root2, a, b, size)
-    gap = jnp.where(within_rounding(gap, scale), 0, gap)
-    # Each factor is scaled on its own: the product of two variances is beyond float32 from 1e19 on.
-    rest = ((1 + 2 * (a + b)) * both + (4 * gap * both) * (scale + size)) * both
-    # Scales are 0 where a pixel is outside; 0 times the slope there would not be 0 in a derivative.
-    rest = jnp.where(both > 0, jnp.clip(rest, float(jnp.finfo(r.dtype).tiny), 1), 1)
-    return 2 / math.pi * arcsin(r, rest), 4 / math.pi * both * arcsin_slope(r, rest)
-
-
-def _norm(one: Scales, two: Scales, c: Scalar) -> tuple[Scalar, Scalar]:
-    both = one[1] * two[1]
-    return c * both, both * jnp.ones_like(c)
-
-
-@lru_cache(maxsize=256)
-def rule(layer: Layer, positive: bool = False) -> Rule | None:
-    """The rule of a pointwise layer; `None` for any other layer.
-
-    Equal layers have the same rule, not only an equal one: programs are compiled once for each rule.
-
-    Args:
-        layer: the layer.
-        positive: whether the covariances that come in are known to be at least 0.
-    """
-    if isinstance(layer, Relu):
-        return Rule(_root_scales, partial(_relu, positive))
-    if isinstance(layer, Erf):
-        return Rule(_erf_scales, _erf)
-    if isinstance(layer, LayerNorm):
-        return Rule(_root_scales, _norm)
-    if isinstance(layer, Activation):
-        dual = partial(quadrature_dual, layer.function, layer.nodes)
-        return Rule(lambda a: (a,), lambda one, two, c: dual(one[0], two[0], c))
-    return None

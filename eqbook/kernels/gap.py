@@ -6,6 +6,7 @@ keeps all digits.
 """
 
 import math
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -17,14 +18,19 @@ from eqbook.kernels.correlation import SNAP, horner, polynomials
 Scalar = Float[Array, "*batch"]
 
 
-@jax.custom_jvp
-def relu_gap(ratio: Scalar) -> tuple[Scalar, Scalar]:
+@partial(jax.custom_jvp, nondiff_argnums=(1,))
+def relu_gap(ratio: Scalar, positive: bool = False) -> tuple[Scalar, Scalar]:
     r"""Gap behind a relu and derivative kernel for unit variances, $\frac12-E[\sigma\sigma]$ and $E[\sigma'\sigma']$.
 
     Args:
         ratio: $e / \sqrt{ab} = 1 - \cos\theta$, from 0 (coinciding) to 2 (opposite).
+        positive: whether all ratios are known to be at most 1, to rounding.
     """
     p, q = polynomials(np.dtype(ratio.dtype))
+    if positive:
+        z = jnp.clip(0.5 * ratio, 0, 0.5)
+        root = jnp.sqrt(z)
+        return z - root * z * horner(q, z, 1 / math.pi), 0.5 - root * horner(p, z, 1 / math.pi)
     obtuse = ratio > 1
     # The gap of opposite inputs is a rounding off 2, of which the root below would make 1e-4.
     opposite = ratio >= 2 - SNAP * float(jnp.finfo(ratio.dtype).eps)
@@ -36,9 +42,9 @@ def relu_gap(ratio: Scalar) -> tuple[Scalar, Scalar]:
 
 
 @relu_gap.defjvp
-def _(primals: tuple[Scalar], tangents: tuple[Scalar]) -> tuple[tuple, tuple]:
+def _(positive: bool, primals: tuple[Scalar], tangents: tuple[Scalar]) -> tuple[tuple, tuple]:
     (ratio,), (change,) = primals, tangents
-    gap, derivative = relu_gap(ratio)
+    gap, derivative = relu_gap(ratio, positive)
     square = ratio * (2 - ratio)  # sin^2 of the angle
     # Variances that differ by a rounding leave a gap of its square, which means nothing.
     inside = ratio > (SNAP * float(jnp.finfo(ratio.dtype).eps)) ** 2

@@ -11,7 +11,7 @@ from scipy import integrate, special
 
 import eqbook as eq
 from eqbook.kernels import erf_dual, relu_dual
-from eqbook.kernels.correlation import rule
+from eqbook.kernels.rules import rule
 
 pytestmark = pytest.mark.usefixtures("x64")
 

@@ -20,13 +20,15 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from eqbook.grams import workers
+from eqbook.grams.methods import near
 from eqbook.grams.methods.images import LANES, field_size
+from eqbook.grams.methods.pixels import near_fields
 from eqbook.grams.methods.program import Affine, Interval, Program
 from eqbook.grams.methods.steps import Field, Pair, Scales, Walk, add, at, stored, variances
 from eqbook.kernels.spatial import window_sum
 from eqbook.layers import AvgPool, Conv
 
-Features = tuple[Float[Array, "h w c n"], list[Scales]]
+Features = tuple[Float[Array, "h w c n"], list[Scales], Float[Array, " n"]]
 
 
 def _variance_gather(step: Affine, variance: Field) -> Field:
@@ -93,12 +95,13 @@ class Displacements:
     apart: ClassVar[bool] = False
 
     def prepare(self, x: Float[Array, "n h w c"]) -> Features:
-        """Images with the batch axis last, and the scales of each pointwise step at each of their pixels."""
+        """Images with the batch axis last, the scales of each pointwise step at each of their pixels, and sizes."""
         x = jnp.moveaxis(x, 0, -1)
-        _, scales = variances(self.program.steps, jnp.sum(x * x, 2) / x.shape[2], _variance_gather)
+        squares = jnp.sum(x * x, 2) / x.shape[2]
+        _, scales = variances(self.program.steps, squares, _variance_gather)
         # Scales of 0 outside of a layer's output: what comes of such pixels is finite, and left out at the end.
         grids = zip(scales, self.program.grids, strict=True)
-        return x, [tuple(_only(inside, scale) for scale in step) for step, inside in grids]
+        return x, [tuple(_only(inside, scale) for scale in step) for step, inside in grids], near.size(squares)
 
     def pairs(self, one: Features, two: Features, true: Bool[Array, ""], ntk: bool, part: Any = None) -> Pair:
         """NNGP and NTK, `[pairs]`, for features with the pairs along their last axis; terms are displacements."""
@@ -116,7 +119,10 @@ class Displacements:
             return one, jax.tree.map(lambda leaf: jnp.concatenate([jnp.concatenate([leaf, leaf], 0)] * 2, 1), two)
 
         # On a CPU not fused with what picks the inputs, which would then be done for each copy.
-        one, torus = stored(true, spread, (one, two))
+        inputs = one, two
+        one, torus = stored(true, spread, (one[:2], two[:2]))
+        semivariance = near.semivariance(*(x for x, _, _ in inputs), *(size for _, _, size in inputs))
+        is_near = near.is_near(semivariance) & near.helps(self.program.steps)
         full = self.program.inside == ((0, h), (0, w))
 
         def collect(total: Pair, place: Int[Array, ""]) -> tuple[Pair, None]:
@@ -143,17 +149,47 @@ class Displacements:
                     for axis in (0, 1):
                         field = field * _weight((h, w), shift, axis, 0, self.program.inside[axis]).astype(field.dtype)
                 # Rows first: added up in one row, a thousand float32 terms lose two digits.
-                return jnp.sum(jnp.mean(field, 1), 0).reshape(copies, pairs).sum(0)
+                return jnp.sum(jnp.mean(field, 1), 0)
 
-            return add(total, at(pair, pool)), None
+            # Equal pixels of inputs that are near each other are left out.
+            left_out = (corner[0] == 0) & (shift[1] == 0) & jnp.tile(is_near, copies)
+
+            def summed(field: Field) -> Float[Array, " pairs"]:
+                return jnp.where(left_out, 0, pool(field)).reshape(copies, pairs).sum(0)
+
+            return add(total, at(pair, summed)), None
 
         zero = jnp.zeros(pairs, one[0].dtype)
         places = jnp.arange(self._terms((h, w), copies)) if part is None else part
         total, _ = jax.lax.scan(collect, (zero, zero if ntk else None), places)
-        if held:
+        if not held:
+            count = math.prod(stop - start for start, stop in self.program.inside)
+            total = at(total, lambda sums: sums * (w / count**2))
+        if not near.helps(self.program.steps):
             return total
-        count = math.prod(stop - start for start, stop in self.program.inside)
-        return at(total, lambda sums: sums * (w / count**2))
+        here = is_near if part is None else is_near & (part == self._centre((h, w))).any()
+        return jax.lax.cond(
+            here.any(),
+            lambda: add(total, at(self._equal(*inputs, semivariance, true, ntk), lambda k: jnp.where(here, k, 0))),
+            lambda: total,
+        )
+
+    def _equal(self, one: Features, two: Features, semivariance: Field, true: Bool[Array, ""], ntk: bool) -> Pair:
+        """What equal pixels contribute, for inputs that are near each other, `[pairs]`."""
+        (x1, scales1, size1), (x2, scales2, size2) = one, two
+
+        def scales(index: int) -> tuple[Scales, Scales]:
+            cut = tuple(slice(*interval) for interval in self.program.grids[index])
+            return tuple(tuple(scale[cut] for scale in side[index]) for side in (scales1, scales2))
+
+        start = jnp.sum(x1 * x2, 2) / x1.shape[2], None, semivariance
+        pair = near_fields(self.program, start, scales, (size1, size2), true, ntk)
+        held = self._tables(x1.shape[:2])
+        if not held:
+            return at(pair, lambda field: jnp.mean(field, (0, 1)) / math.prod(field.shape[:2]))
+        rows, columns = (table[0, slice(*inside)] for table, inside in zip(held, self.program.inside, strict=True))
+        weight = jnp.asarray(np.outer(rows, columns)[:, :, None], x1.dtype)
+        return at(pair, lambda field: jnp.sum(jnp.sum(field * weight, 1), 0))
 
     def terms(self, shape: tuple[int, ...], pairs: int) -> int:
         """The number of displacements, or of groups of them where pairs are few."""
@@ -178,6 +214,13 @@ class Displacements:
         if self.local is None:
             return sides
         return tuple(min(side, 2 * length - 1) for side, length in zip(sides, self.local.window, strict=True))
+
+    def _centre(self, sides: tuple[int, int]) -> int:
+        """The term that holds the displacement 0."""
+        if self.local is None:
+            return 0
+        rows, columns = self.local.window
+        return (rows - 1) * self._spans(sides)[1] + columns - 1
 
     def _terms(self, sides: tuple[int, int], copies: int) -> int:
         """The number of displacements, or of groups of `copies` of them."""

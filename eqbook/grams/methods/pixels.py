@@ -1,18 +1,20 @@
 """Networks on images that end with `Flatten`: a pixel of one input meets the same pixel of the other, and no more."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
+from eqbook.grams.methods import near
 from eqbook.grams.methods.images import LANES, field_size
 from eqbook.grams.methods.program import Affine, Program
 from eqbook.grams.methods.steps import Field, Pair, Scales, Walk, at, variances
 from eqbook.kernels.spatial import borders, window_sum
 from eqbook.layers import Conv
 
-Features = tuple[Float[Array, "h w c n"], list[Scales]]
+Features = tuple[Float[Array, "h w c n"], list[Scales], Float[Array, " n"]]
 
 
 def _pad(step: Affine, field: Field) -> Field:
@@ -37,6 +39,27 @@ def _mean(step: Affine, field: Field) -> Field:
     return _gather(step, _pad(step, field))
 
 
+def near_fields(
+    program: Program,
+    start: near.Near,
+    scales: Callable[[int], tuple[Scales, Scales]],
+    sizes: tuple[Float[Array, " pairs"], Float[Array, " pairs"]],
+    true: Bool[Array, ""],
+    ntk: bool,
+) -> Pair:
+    """Kernels of equal pixels for pairs that are near each other.
+
+    Args:
+        program: steps of the body.
+        start: kernels and semivariance of the inputs, `[h, w, pairs]`.
+        scales: of both inputs at a pointwise step, given its index.
+        sizes: of both inputs.
+        true: the traced value `True`.
+        ntk: whether the NTK is asked for.
+    """
+    return near.NearWalk(_pad, _gather, scales, ntk, true, sizes).run(program.steps, start)[:2]
+
+
 @dataclass(frozen=True)
 class Pixels:
     """Kernels in front of the head for pairs of images, summed over equal pixels.
@@ -51,16 +74,32 @@ class Pixels:
     apart: ClassVar[bool] = False
 
     def prepare(self, x: Float[Array, "n h w c"]) -> Features:
-        """Images with the batch axis last, where vector units want it, and their scales."""
+        """Images with the batch axis last, where vector units want it, their scales and their sizes."""
         x = jnp.moveaxis(x, 0, -1)
-        return x, variances(self.program.steps, jnp.sum(x * x, 2) / x.shape[2], _mean)[1]
+        squares = jnp.sum(x * x, 2) / x.shape[2]
+        return x, variances(self.program.steps, squares, _mean)[1], near.size(squares)
 
     def pairs(self, one: Features, two: Features, true: Bool[Array, ""], ntk: bool, part: None = None) -> Pair:
         """NNGP and NTK, `[pairs]`, for features with the pairs along their last axis."""
-        (x1, s1), (x2, s2) = one, two
-        walk = Walk(_pad, _gather, lambda index: (s1[index], s2[index]), ntk, true)
-        pair = walk.run(self.program.steps, (jnp.sum(x1 * x2, 2) / x1.shape[2], None))
-        return at(pair, lambda field: jnp.mean(field, (0, 1)))
+        (x1, s1, size1), (x2, s2, size2) = one, two
+
+        def scales(index: int) -> tuple[Scales, Scales]:
+            return s1[index], s2[index]
+
+        def mean(pair: Pair) -> Pair:
+            return at(pair, lambda field: jnp.mean(field, (0, 1)))
+
+        start = jnp.sum(x1 * x2, 2) / x1.shape[2], None
+        pair = mean(Walk(_pad, _gather, scales, ntk, true).run(self.program.steps, start))
+        if not near.helps(self.program.steps):
+            return pair
+        semivariance = near.semivariance(x1, x2, size1, size2)
+        sizes = size1, size2
+        return near.where_near(
+            near.is_near(semivariance),
+            lambda: mean(near_fields(self.program, (*start, semivariance), scales, sizes, true, ntk)),
+            pair,
+        )
 
     def terms(self, shape: tuple[int, ...], pairs: int) -> int:
         """Pixels are not summed in parts."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from eqbook.kernels.correlation import Rule, rule
+from eqbook.kernels.rules import Rule, rule
 from eqbook.kernels.spatial import borders
 from eqbook.layers import Activation, Conv, Dense, Layer, Relu, Residual, Sequential
 

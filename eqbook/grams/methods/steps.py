@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float
 
 from eqbook.grams.methods.program import Affine, Branch, Pointwise
-from eqbook.kernels.correlation import Scales
+from eqbook.kernels.rules import Scales
 
 Field = Float[Array, "..."]
 Pair = tuple[Field, Field | None]  # NNGP and NTK; the NTK of an input is 0, and stays `None` if it is not asked for
@@ -31,10 +31,10 @@ def same(step: Affine, field: Field) -> Field:
     return field
 
 
-def add(one: Pair, two: Pair) -> Pair:
-    """Sum of two pairs; a missing NTK is 0."""
-    (k1, t1), (k2, t2) = one, two
-    return k1 + k2, t1 if t2 is None else t2 if t1 is None else t1 + t2
+def add(one: tuple, two: tuple) -> tuple:
+    """Sum of two pairs, or of more than pairs; what is missing is 0."""
+    both = zip(one, two, strict=True)
+    return tuple(a if b is None else b if a is None else a + b for a, b in both)
 
 
 def affine(step: Affine, pair: Pair, gather: Callable[[Field], Field], ntk: bool) -> Pair:
@@ -137,11 +137,19 @@ class Walk:
         def compute(pair: Pair) -> Pair:
             for step in steps:
                 if isinstance(step, Pointwise):
-                    pair = pointwise(step, pair, *self.scales(step.index))
+                    pair = self.pointwise(step, pair)
                     continue
                 if not padded:
                     pair = at(pair, partial(self.pad, step))
-                pair = affine(step, pair, partial(self.gather, step), self.ntk)
+                pair = self.affine(step, pair)
             return pair if after is None else at(pair, partial(self.pad, after))
 
         return stored(self.true, compute, pair)
+
+    def affine(self, step: Affine, pair: Pair) -> Pair:
+        """Behind a layer with weights."""
+        return affine(step, pair, partial(self.gather, step), self.ntk)
+
+    def pointwise(self, step: Pointwise, pair: Pair) -> Pair:
+        """Behind a nonlinearity."""
+        return pointwise(step, pair, *self.scales(step.index))

@@ -17,9 +17,9 @@ from jaxtyping import Array, Float
 
 from eqbook.grams import workers
 from eqbook.grams.methods.steps import Pair, across, at
-from eqbook.kernels.correlation import rule
 from eqbook.kernels.duals import erf_of_gaps, safe_inverse, safe_sqrt, within_rounding
 from eqbook.kernels.gap import relu_gap
+from eqbook.kernels.rules import rule
 from eqbook.layers import Dense, Erf, Flatten, Layer, LayerNorm, Relu, Residual, Sequential
 
 SHARED = 128  # rows from which a block is worth sharing among cores
