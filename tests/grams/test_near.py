@@ -39,9 +39,7 @@ def neighbours(name):
     """Two inputs, and noisy copies of them times a factor."""
     x = normal(3, (2, D3.order) if name == "D3" else (2, 6, 6, 2), "float32")
     noise = normal(4, x.shape, "float32")
-    moved = [
-        factor * (x + step * noise) for factor, step in itertools.product((1, 1.37), (1e-5, 1e-3, 0.1))
-    ]
+    moved = [factor * (x + step * noise) for factor, step in itertools.product((1, 1.37), (1e-5, 1e-3, 0.1))]
     return jnp.concatenate([x, *moved]).astype("float32")
 
 

@@ -11,7 +11,7 @@ $p$ pixels.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import jax
@@ -20,15 +20,15 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from eqbook.grams import workers
-from eqbook.grams.methods import near
 from eqbook.grams.methods.images import LANES, field_size
-from eqbook.grams.methods.pixels import near_fields
+from eqbook.grams.methods.near import helps
+from eqbook.grams.methods.pixels import near_walk
 from eqbook.grams.methods.program import Affine, Interval, Program
 from eqbook.grams.methods.steps import Field, Pair, Scales, Walk, add, at, stored, variances
 from eqbook.kernels.spatial import window_sum
 from eqbook.layers import AvgPool, Conv
 
-Features = tuple[Float[Array, "h w c n"], list[Scales], Float[Array, " n"]]
+Features = tuple[Float[Array, "h w c n"], list[Scales]]
 
 
 def _variance_gather(step: Affine, variance: Field) -> Field:
@@ -86,22 +86,23 @@ class Displacements:
     Attributes:
         program: steps of the body, with their geometry.
         local: a pool in front of `Flatten`: the mean, over its windows, of the average over pairs of pixels in one.
+        near: whether the pairs are near each other.
     """
 
     program: Program
     local: AvgPool | None = None
+    near: bool = False
     by_rows: ClassVar[bool] = False
     width: ClassVar[int] = LANES
     apart: ClassVar[bool] = False
 
     def prepare(self, x: Float[Array, "n h w c"]) -> Features:
-        """Images with the batch axis last, the scales of each pointwise step at each of their pixels, and sizes."""
+        """Images with the batch axis last, and the scales of each pointwise step at each of their pixels."""
         x = jnp.moveaxis(x, 0, -1)
-        squares = jnp.sum(x * x, 2) / x.shape[2]
-        _, scales = variances(self.program.steps, squares, _variance_gather)
+        _, scales = variances(self.program.steps, jnp.sum(x * x, 2) / x.shape[2], _variance_gather)
         # Scales of 0 outside of a layer's output: what comes of such pixels is finite, and left out at the end.
         grids = zip(scales, self.program.grids, strict=True)
-        return x, [tuple(_only(inside, scale) for scale in step) for step, inside in grids], near.size(squares)
+        return x, [tuple(_only(inside, scale) for scale in step) for step, inside in grids]
 
     def pairs(self, one: Features, two: Features, true: Bool[Array, ""], ntk: bool, part: Any = None) -> Pair:
         """NNGP and NTK, `[pairs]`, for features with the pairs along their last axis; terms are displacements."""
@@ -120,9 +121,7 @@ class Displacements:
 
         # On a CPU not fused with what picks the inputs, which would then be done for each copy.
         inputs = one, two
-        one, torus = stored(true, spread, (one[:2], two[:2]))
-        semivariance = near.semivariance(*(x for x, _, _ in inputs), *(size for _, _, size in inputs))
-        is_near = near.is_near(semivariance) & near.helps(self.program.steps)
+        one, torus = stored(true, spread, inputs)
         full = self.program.inside == ((0, h), (0, w))
 
         def collect(total: Pair, place: Int[Array, ""]) -> tuple[Pair, None]:
@@ -151,11 +150,11 @@ class Displacements:
                 # Rows first: added up in one row, a thousand float32 terms lose two digits.
                 return jnp.sum(jnp.mean(field, 1), 0)
 
-            # Equal pixels of inputs that are near each other are left out.
-            left_out = (corner[0] == 0) & (shift[1] == 0) & jnp.tile(is_near, copies)
-
             def summed(field: Field) -> Float[Array, " pairs"]:
-                return jnp.where(left_out, 0, pool(field)).reshape(copies, pairs).sum(0)
+                sums = pool(field)
+                if self.near:  # equal pixels come from elsewhere
+                    sums = jnp.where((corner[0] == 0) & (shift[1] == 0), 0, sums)
+                return sums.reshape(copies, pairs).sum(0)
 
             return add(total, at(pair, summed)), None
 
@@ -165,31 +164,30 @@ class Displacements:
         if not held:
             count = math.prod(stop - start for start, stop in self.program.inside)
             total = at(total, lambda sums: sums * (w / count**2))
-        if not near.helps(self.program.steps):
+        if not self.near:
             return total
-        here = is_near if part is None else is_near & (part == self._centre((h, w))).any()
-        return jax.lax.cond(
-            here.any(),
-            lambda: add(total, at(self._equal(*inputs, semivariance, true, ntk), lambda k: jnp.where(here, k, 0))),
-            lambda: total,
-        )
+        here = True if part is None else (part == self._centre((h, w))).any()
+        return add(total, at(self._equal_pixels(*inputs, true, ntk), lambda kernel: jnp.where(here, kernel, 0)))
 
-    def _equal(self, one: Features, two: Features, semivariance: Field, true: Bool[Array, ""], ntk: bool) -> Pair:
-        """What equal pixels contribute, for inputs that are near each other, `[pairs]`."""
-        (x1, scales1, size1), (x2, scales2, size2) = one, two
+    def _equal_pixels(self, one: Features, two: Features, true: Bool[Array, ""], ntk: bool) -> Pair:
+        """What equal pixels contribute to the mean, for inputs that are near each other, `[pairs]`."""
+        (x1, s1), (x2, s2) = one, two
 
         def scales(index: int) -> tuple[Scales, Scales]:
             cut = tuple(slice(*interval) for interval in self.program.grids[index])
-            return tuple(tuple(scale[cut] for scale in side[index]) for side in (scales1, scales2))
+            return tuple(tuple(scale[cut] for scale in side[index]) for side in (s1, s2))
 
-        start = jnp.sum(x1 * x2, 2) / x1.shape[2], None, semivariance
-        pair = near_fields(self.program, start, scales, (size1, size2), true, ntk)
+        pair = near_walk(x1, x2, scales, ntk, true).kernels(self.program.steps)
         held = self._tables(x1.shape[:2])
         if not held:
             return at(pair, lambda field: jnp.mean(field, (0, 1)) / math.prod(field.shape[:2]))
         rows, columns = (table[0, slice(*inside)] for table, inside in zip(held, self.program.inside, strict=True))
         weight = jnp.asarray(np.outer(rows, columns)[:, :, None], x1.dtype)
         return at(pair, lambda field: jnp.sum(jnp.sum(field * weight, 1), 0))
+
+    def nearer(self) -> "Displacements | None":
+        """For pairs that are near each other."""
+        return replace(self, near=True) if helps(self.program.steps) else None
 
     def terms(self, shape: tuple[int, ...], pairs: int) -> int:
         """The number of displacements, or of groups of them where pairs are few."""

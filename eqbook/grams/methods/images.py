@@ -1,5 +1,6 @@
 """Gram matrices of images: which pairs of inputs are computed together, and on which core."""
 
+import math
 from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any, Protocol
@@ -11,8 +12,11 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float
 
 from eqbook.grams import workers
+from eqbook.grams.methods import near
 from eqbook.grams.methods.head import finish, needs_variances
+from eqbook.grams.methods.orbits import Orbit
 from eqbook.grams.methods.steps import Pair, across, at
+from eqbook.groups import orbit
 from eqbook.layers import Layer
 
 LANES = 16  # entries that one vector instruction holds
@@ -43,6 +47,9 @@ class Core(Protocol):
 
     def pairs(self, one: Any, two: Any, true: Bool[Array, ""], ntk: bool, part: Any = None) -> Pair:
         """NNGP and NTK of the pairs, `[pairs]`. `part` picks some of the terms of a sum; all if not given."""
+
+    def nearer(self) -> "Core | None":
+        """The same kernels for pairs that are near each other; `None` if there is no better way for these."""
 
     def terms(self, shape: tuple[int, ...], pairs: int) -> int:
         """Of how many terms that many kernels of inputs `shape` are sums that can be taken in parts; 1 for none."""
@@ -112,7 +119,7 @@ class Images:
         else:
             i, j = np.triu_indices(n1) if x2 is None else map(np.ravel, np.indices((n1, n2)))
             work = _picked(i, j, self.core, shape, count, mesh)
-        pair = self.run(f1, f2, work, shape, ntk, mesh)
+        pair = _run(self.core, f1, f2, work, shape, ntk, mesh)
         if ntk and pair[1] is None:  # no layer with weights
             pair = pair[0], jnp.zeros_like(pair[0])
         same = _coinciding(x1, x2) if self.core.apart else None
@@ -123,36 +130,56 @@ class Images:
             own2 = own1 if x2 is None else self.own(f2, n2, shape, False, mesh)
             variances = own1[0], own2[0]
         pair = _matrices(self.head, pair, variances, work.i, work.j, n1, n2, x2 is None)
-        if same is None:
+        if same is not None:
+            diagonal = at(finish(self.head, own1, (own1[0], own1[0])), lambda values: values[same[0]])
+            pair = _replaced(pair, same, diagonal)
+        return self._with_near(pair, x1, x2, variances, mesh) if ntk else pair
+
+    def _with_near(self, pair: Pair, x1: Array, x2: Array | None, variances: Any, mesh: Mesh | None) -> Pair:
+        """The matrices with other entries for the pairs that are near each other."""
+        core, others = self.core.nearer(), x1 if x2 is None else x2
+        # Inside `jit` values are not known. In 16 bits no angle has digits to lose.
+        if core is None or workers.is_traced(x1, x2) or x1.dtype.itemsize < 4:
             return pair
-        diagonal = at(finish(self.head, own1, (own1[0], own1[0])), lambda values: values[same[0]])
-        return tuple(None if k is None else k.at[same].set(d) for k, d in zip(pair, diagonal, strict=True))
+        orbits = orbit(core.action, others) if isinstance(core, Orbit) else others[None]
+        i, j = near.pairs(x1, orbits, x2 is None)
+        if not len(i):
+            return pair
+        # Of few different lengths, for each of which a program is compiled.
+        padded = [np.resize(k, 2 ** math.ceil(math.log2(len(i)))) for k in (i, j)]
+        work = _picked(*padded, core, x1.shape[1:], workers.count(mesh, x1, others), mesh)
+        found = _run(core, _prepare(core, x1), _prepare(core, others), work, x1.shape[1:], True, mesh)
+        found = at(found, lambda kernel: kernel.ravel()[: len(i)])
+        values = finish(self.head, found, None if variances is None else (variances[0][i], variances[1][j]))
+        pair = _replaced(pair, (i, j), values)
+        return _replaced(pair, (j, i), values) if x2 is None else pair
 
     def own(self, features: Any, n: int, shape: tuple[int, ...], ntk: bool, mesh: Mesh | None) -> Pair:
         """Kernels of each input with itself in front of the head, `[n]`."""
         every = np.arange(n)
         work = _picked(every, every, self.core, shape, workers.count(mesh, features), mesh)
-        pair = self.run(features, None if self.core.apart else features, work, shape, ntk, mesh)
+        pair = _run(self.core, features, None if self.core.apart else features, work, shape, ntk, mesh)
         return at(pair, lambda kernel: kernel.ravel()[:n])
 
-    def run(self, f1: Any, f2: Any, work: Work, shape: tuple[int, ...], ntk: bool, mesh: Mesh | None) -> Pair:
-        """Kernels in front of the head for all items, of the shape of `work`, on all cores or devices."""
-        count, items, true = workers.count(mesh, f1, f2), len(work.i), jnp.asarray(True)
-        by_rows = work.i.ndim == 3
-        if mesh is not None:
-            i, j = (jnp.asarray(np.resize(k, (-(-items // count) * count, *k.shape[1:]))) for k in (work.i, work.j))
-            pair = workers.sharded(_items, (self.core, ntk, by_rows), mesh, 3)(f1, f2, true, i, j)
-            return at(pair, lambda kernel: kernel[:items])
-        run = partial(_jitted(workers.is_traced(f1, f2)), self.core, ntk, by_rows, f1, f2, true)
-        terms = self.core.terms(shape, work.j.shape[-1])
-        if items < count and terms % count == 0:  # few pairs: the cores share the terms of each sum
-            parts = np.arange(terms).reshape(count, -1)
-            return at(across(workers.run(run, [(work.i, work.j, part) for part in parts])), sum)
-        # Shares of one size, the last filled by repetition: a second size would be a second program to compile.
-        size = -(-items // count)
-        i, j = (np.resize(k, (-(-items // size) * size, *k.shape[1:])) for k in (work.i, work.j))
-        shares = [slice(start, start + size) for start in range(0, items, size)]
-        return _joined(across(workers.run(run, [(i[s], j[s]) for s in shares])), items)
+
+def _run(core: Core, f1: Any, f2: Any, work: Work, shape: tuple[int, ...], ntk: bool, mesh: Mesh | None) -> Pair:
+    """Kernels in front of the head for all items, of the shape of `work`, on all cores or devices."""
+    count, items, true = workers.count(mesh, f1, f2), len(work.i), jnp.asarray(True)
+    by_rows = work.i.ndim == 3
+    if mesh is not None:
+        i, j = (jnp.asarray(np.resize(k, (-(-items // count) * count, *k.shape[1:]))) for k in (work.i, work.j))
+        pair = workers.sharded(_items, (core, ntk, by_rows), mesh, 3)(f1, f2, true, i, j)
+        return at(pair, lambda kernel: kernel[:items])
+    run = partial(_jitted(workers.is_traced(f1, f2)), core, ntk, by_rows, f1, f2, true)
+    terms = core.terms(shape, work.j.shape[-1])
+    if items < count and terms % count == 0:  # few pairs: the cores share the terms of each sum
+        parts = np.arange(terms).reshape(count, -1)
+        return at(across(workers.run(run, [(work.i, work.j, part) for part in parts])), sum)
+    # Shares of one size, the last filled by repetition: a second size would be a second program to compile.
+    size = -(-items // count)
+    i, j = (np.resize(k, (-(-items // size) * size, *k.shape[1:])) for k in (work.i, work.j))
+    shares = [slice(start, start + size) for start in range(0, items, size)]
+    return _joined(across(workers.run(run, [(i[s], j[s]) for s in shares])), items)
 
 
 @partial(jax.jit, static_argnums=1)
@@ -179,6 +206,11 @@ def _matrices(
         return jnp.triu(filled) + jnp.triu(filled, 1).T if symmetric else filled
 
     return at(finish(head, pair, None if variances is None else (variances[0][i], variances[1][j])), matrix)
+
+
+def _replaced(pair: Pair, places: tuple[np.ndarray, np.ndarray], values: Pair) -> Pair:
+    """Matrices with other entries in some places."""
+    return tuple(None if k is None else k.at[places].set(new) for k, new in zip(pair, values, strict=True))
 
 
 def _coinciding(x1: Array, x2: Array | None) -> tuple[np.ndarray, np.ndarray] | None:

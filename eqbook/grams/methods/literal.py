@@ -44,6 +44,9 @@ class Literal:
         k = jax.vmap(lambda x: pair_kernel(self.net, x, x), in_axes=-1)(one)
         return k.nngp, k.ntk if ntk else None
 
+    def nearer(self) -> None:
+        """Pairs that are near each other are computed as all others."""
+
     def terms(self, shape: tuple[int, ...], pairs: int) -> int:
         """The kernel is taken whole."""
         return 1

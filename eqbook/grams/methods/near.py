@@ -3,22 +3,50 @@ r"""Inputs that nearly coincide, or of which one is nearly a multiple of the oth
 The derivative kernel of a relu depends on the angle between two inputs, of which a covariance in finite precision knows
 no more than the square root of a rounding. For pairs that are near each other the recursion is run again, with their
 semivariance $\gamma = \frac12 E[(u / s - v / s')^2]$ beside the covariance: it comes from the difference of the inputs
-and is 0 where they coincide. Sizes $s$, $s'$, the root mean squares of the inputs, make multiples coincide.
+and is 0 where they coincide. Sizes $s$, $s'$, the root mean squares of the inputs, make multiples coincide. Only equal
+pixels are treated so: other pixels of two such inputs are no nearer to each other than those of one input.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+import numpy as np
+from jaxtyping import Array, Float
 
 from eqbook.grams.methods.program import Affine, Branch, Pointwise
 from eqbook.grams.methods.steps import Field, Pair, Walk
 
-NEAR = 1e-2  # of the mean semivariance of inputs, 1 less their cosine: farther apart a covariance has enough digits
+NEAR = 0.99  # cosine of inputs: a covariance of those farther apart has enough digits
 
 Near = tuple[Field, Field | None, Field]  # NNGP, NTK and semivariance
+
+
+def pairs(
+    x1: Float[Array, "n1 ..."], orbits: Float[Array, "order n2 ..."], symmetric: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Indices (i, j) of inputs that are near each other and do not coincide.
+
+    Args:
+        x1: inputs.
+        orbits: what a group makes of others: one of them is enough. Or these as they are, for a group of one element.
+        symmetric: whether the others are the same; then i <= j.
+    """
+    mask = np.asarray(jax.lax.map(lambda x2: _near(x1, x2), orbits))
+    g, i, j = np.nonzero(np.triu(mask) if symmetric else mask)
+    one, others = np.asarray(x1), np.asarray(orbits)
+    # One after the other: where all inputs are near each other, all pairs of them would fill the memory.
+    apart = [(one[a] != others[e, b]).any() for e, a, b in zip(g, i, j, strict=True)]
+    found = np.unique(np.stack([i, j])[:, np.array(apart, bool)], axis=1)
+    return found[0], found[1]
+
+
+@jax.jit
+def _near(x1: Float[Array, "n1 ..."], x2: Float[Array, "n2 ..."]) -> Array:
+    one, two = (x.reshape(len(x), -1).T for x in (x1, x2))
+    one, two = (x / size(x * x) for x in (one, two))
+    return jnp.matmul(one.T, two, precision="highest") > NEAR * len(one)
 
 
 def size(squares: Float[Array, "... n"]) -> Float[Array, " n"]:
@@ -27,14 +55,8 @@ def size(squares: Float[Array, "... n"]) -> Float[Array, " n"]:
     Args:
         squares: of its entries, the inputs along the last axis.
     """
-    mean = jax.lax.stop_gradient(jnp.mean(squares, tuple(range(squares.ndim - 1))))
+    mean = jnp.mean(squares, tuple(range(squares.ndim - 1)))
     return jnp.sqrt(jnp.where(mean > 0, mean, 1))
-
-
-def semivariance(x1: Float[Array, "... channels n"], x2: Array, size1: Array, size2: Array) -> Field:
-    """That of the inputs: half the mean over channels of their squared difference, `[..., n]`."""
-    apart = x1 / size1 - x2 / size2
-    return 0.5 * jnp.mean(apart * apart, -2)
 
 
 def helps(steps: Sequence) -> bool:
@@ -51,13 +73,27 @@ def pointwise(steps: Sequence) -> list[Pointwise]:
 
 @dataclass(frozen=True)
 class NearWalk(Walk):
-    """`Walk` for the kernels and the semivariance.
+    """`Walk` for pairs that are near each other.
 
     Attributes:
-        sizes: of both inputs.
+        x1: inputs, `[..., channels, pairs]`.
+        x2: inputs near these.
     """
 
-    sizes: tuple[Float[Array, " pairs"], Float[Array, " pairs"]]
+    x1: Float[Array, "... channels pairs"]
+    x2: Float[Array, "... channels pairs"]
+
+    @property
+    def sizes(self) -> tuple[Float[Array, " pairs"], Float[Array, " pairs"]]:
+        """Of both inputs."""
+        return size(self.x1**2), size(self.x2**2)
+
+    def kernels(self, steps: Sequence) -> Pair:
+        """Kernels behind the steps from those of the inputs."""
+        one, two = self.sizes
+        apart = self.x1 / one - self.x2 / two
+        start = jnp.mean(self.x1 * self.x2, -2), None, 0.5 * jnp.mean(apart * apart, -2)
+        return self.run(steps, start)[:2]
 
     def affine(self, step: Affine, pair: Near) -> Near:
         """Behind a layer with weights."""
@@ -70,27 +106,3 @@ class NearWalk(Walk):
         """Behind a nonlinearity."""
         nngp, derivative, semivariance = step.rule.near(*self.scales(step.index), self.sizes, pair[2])
         return nngp, None if pair[1] is None else pair[1] * derivative, semivariance
-
-
-def where_near(near: Bool[Array, " pairs"], kernels: Callable[[], Pair], otherwise: Pair) -> Pair:
-    """`kernels()` for the pairs that are near each other, if there are any.
-
-    Args:
-        near: which they are.
-        kernels: NNGP and NTK by the semivariance, `[pairs]`.
-        otherwise: what they are for the rest.
-    """
-
-    def both() -> Pair:
-        return tuple(
-            None if far is None else jnp.where(near, closer, far)
-            for closer, far in zip(kernels(), otherwise, strict=True)
-        )
-
-    return jax.lax.cond(near.any(), both, lambda: otherwise)
-
-
-def is_near(semivariance: Field) -> Bool[Array, " pairs"]:
-    """Which pairs are near each other and do not coincide."""
-    mean = jnp.mean(semivariance, tuple(range(semivariance.ndim - 1)))
-    return (mean > 0) & (mean < NEAR)

@@ -8,7 +8,7 @@ after the other in the memory of one.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
@@ -50,6 +50,11 @@ class Orbit:
     def apart(self) -> bool:
         """The mean holds an input with what the group makes of it, and no pair of one with itself alone."""
         return False
+
+    def nearer(self) -> "Orbit | None":
+        """For pairs of inputs of which one is near the orbit of the other."""
+        core = self.core.nearer()
+        return None if core is None else replace(self, core=core)
 
     def prepare(self, x: Float[Array, "n ..."]) -> dict[str, Any]:
         """Features of the inputs, and of all that the group makes of them, `[..., order, n]`."""

@@ -1,20 +1,20 @@
 """Networks on images that end with `Flatten`: a pixel of one input meets the same pixel of the other, and no more."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
-from eqbook.grams.methods import near
 from eqbook.grams.methods.images import LANES, field_size
+from eqbook.grams.methods.near import NearWalk, helps
 from eqbook.grams.methods.program import Affine, Program
 from eqbook.grams.methods.steps import Field, Pair, Scales, Walk, at, variances
 from eqbook.kernels.spatial import borders, window_sum
 from eqbook.layers import Conv
 
-Features = tuple[Float[Array, "h w c n"], list[Scales], Float[Array, " n"]]
+Features = tuple[Float[Array, "h w c n"], list[Scales]]
 
 
 def _pad(step: Affine, field: Field) -> Field:
@@ -39,25 +39,23 @@ def _mean(step: Affine, field: Field) -> Field:
     return _gather(step, _pad(step, field))
 
 
-def near_fields(
-    program: Program,
-    start: near.Near,
+def near_walk(
+    x1: Float[Array, "h w c pairs"],
+    x2: Float[Array, "h w c pairs"],
     scales: Callable[[int], tuple[Scales, Scales]],
-    sizes: tuple[Float[Array, " pairs"], Float[Array, " pairs"]],
-    true: Bool[Array, ""],
     ntk: bool,
-) -> Pair:
-    """Kernels of equal pixels for pairs that are near each other.
+    true: Bool[Array, ""],
+) -> NearWalk:
+    """The walk of equal pixels of images that are near each other.
 
     Args:
-        program: steps of the body.
-        start: kernels and semivariance of the inputs, `[h, w, pairs]`.
-        scales: of both inputs at a pointwise step, given its index.
-        sizes: of both inputs.
-        true: the traced value `True`.
+        x1: images.
+        x2: images near these.
+        scales: of both at a pointwise step, given its index.
         ntk: whether the NTK is asked for.
+        true: the traced value `True`.
     """
-    return near.NearWalk(_pad, _gather, scales, ntk, true, sizes).run(program.steps, start)[:2]
+    return NearWalk(_pad, _gather, scales, ntk, true, x1, x2)
 
 
 @dataclass(frozen=True)
@@ -66,40 +64,37 @@ class Pixels:
 
     Attributes:
         program: steps of the body.
+        near: whether the pairs are near each other.
     """
 
     program: Program
+    near: bool = False
     by_rows: ClassVar[bool] = True
     width: ClassVar[int] = LANES
     apart: ClassVar[bool] = False
 
     def prepare(self, x: Float[Array, "n h w c"]) -> Features:
-        """Images with the batch axis last, where vector units want it, their scales and their sizes."""
+        """Images with the batch axis last, where vector units want it, and their scales."""
         x = jnp.moveaxis(x, 0, -1)
-        squares = jnp.sum(x * x, 2) / x.shape[2]
-        return x, variances(self.program.steps, squares, _mean)[1], near.size(squares)
+        return x, variances(self.program.steps, jnp.sum(x * x, 2) / x.shape[2], _mean)[1]
 
     def pairs(self, one: Features, two: Features, true: Bool[Array, ""], ntk: bool, part: None = None) -> Pair:
         """NNGP and NTK, `[pairs]`, for features with the pairs along their last axis."""
-        (x1, s1, size1), (x2, s2, size2) = one, two
+        (x1, s1), (x2, s2) = one, two
 
         def scales(index: int) -> tuple[Scales, Scales]:
             return s1[index], s2[index]
 
-        def mean(pair: Pair) -> Pair:
-            return at(pair, lambda field: jnp.mean(field, (0, 1)))
+        if self.near:
+            pair = near_walk(x1, x2, scales, ntk, true).kernels(self.program.steps)
+        else:
+            start = jnp.sum(x1 * x2, 2) / x1.shape[2], None
+            pair = Walk(_pad, _gather, scales, ntk, true).run(self.program.steps, start)
+        return at(pair, lambda field: jnp.mean(field, (0, 1)))
 
-        start = jnp.sum(x1 * x2, 2) / x1.shape[2], None
-        pair = mean(Walk(_pad, _gather, scales, ntk, true).run(self.program.steps, start))
-        if not near.helps(self.program.steps):
-            return pair
-        semivariance = near.semivariance(x1, x2, size1, size2)
-        sizes = size1, size2
-        return near.where_near(
-            near.is_near(semivariance),
-            lambda: mean(near_fields(self.program, (*start, semivariance), scales, sizes, true, ntk)),
-            pair,
-        )
+    def nearer(self) -> "Pixels | None":
+        """For pairs that are near each other."""
+        return replace(self, near=True) if helps(self.program.steps) else None
 
     def terms(self, shape: tuple[int, ...], pairs: int) -> int:
         """Pixels are not summed in parts."""

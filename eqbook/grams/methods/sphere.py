@@ -83,6 +83,9 @@ class Sphere:
 
         return at(pair, mean)
 
+    def nearer(self) -> None:
+        """Pairs that are near each other are computed as all others."""
+
     def terms(self, shape: tuple[int, ...], pairs: int) -> int:
         """The kernel is taken whole."""
         return 1
