@@ -69,7 +69,8 @@ def gram(
     that do not are known, and their matrix is computed once, when the function is traced.
 
     Correlations within a few roundings of 1 count as 1: there the NTK of a relu network, whose derivative jumps, knows
-    the angle between two inputs to the square root of a rounding only. Equal signals on the sphere have a quadrature
+    the angle between two inputs to the square root of a rounding only. Images with a cosine above 0.99, and vectors on
+    which a group acts, keep it by their difference, where values are known: not inside `jit` and `grad`. Equal signals on the sphere have a quadrature
     rule of their own, which is not used where values are not known: inside `jit` and `grad`, an input with another that
     equals it has the rule of unequal ones, and its NTK the error of that.
 
