@@ -70,9 +70,11 @@ def gram(
 
     Correlations within a few roundings of 1 count as 1: there the NTK of a relu network, whose derivative jumps, knows
     the angle between two inputs to the square root of a rounding only. Images with a cosine above 0.99, and vectors on
-    which a group acts, keep it by their difference, where values are known: not inside `jit` and `grad`. Equal signals on the sphere have a quadrature
-    rule of their own, which is not used where values are not known: inside `jit` and `grad`, an input with another that
-    equals it has the rule of unequal ones, and its NTK the error of that.
+    which a group acts, keep it by their difference, where values are known: not inside `jit` and `grad`.
+
+    Equal signals on the sphere have a quadrature rule of their own, which is not used where values are not known:
+    inside `jit` and `grad`, an input with another that equals it has the rule of unequal ones, and its NTK the error of
+    that.
 
     The kernels may be differentiated in the inputs. Where one has a kink, as behind a relu without bias at an input
     that is 0, a gradient is one of the slopes beside it, or between them. Second derivatives are not to be relied on
