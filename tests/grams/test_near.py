@@ -2,7 +2,6 @@
 
 import itertools
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -10,6 +9,7 @@ from literal import literal_gram
 from numbers_drawn import normal
 
 import eqbook as eq
+from eqbook.grams.methods import near
 
 KINDS = ("nngp", "ntk")
 Relu, Norm, OUT = eq.Relu(), eq.LayerNorm(), eq.Dense(1)
@@ -71,13 +71,11 @@ def test_one_pair_alone(name, x64):
             np.testing.assert_allclose(getattr(alone, kind)[0, 0], getattr(matrix, kind)[place % 2, place], rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", ["flat-bias", "pooled", "local-pool", "D3"])
-def test_gradient(name, x64):
-    net, x = eq.Sequential(*NETS[name]), neighbours(name).astype("float64")
-    one, two = x[:1], x[4:14:2]  # copies of the first input
-
-    def total(method, two):
-        return sum(getattr(eq.gram(net, one, two, method=method), kind).sum() for kind in KINDS)
-
-    fast, literal = (jax.grad(lambda two, method=method: total(method, two))(two) for method in ("auto", "literal"))
-    np.testing.assert_allclose(fast, literal, rtol=1e-6, atol=1e-6 * float(jnp.abs(literal).max()))
+def test_no_pair_is_near(x64):
+    """Inputs that coincide are not, nor are those at right angles, opposite ones and an input of zeros."""
+    x = normal(3, (3, 6, 6, 2), "float32")
+    x = jnp.concatenate([x, -x[:1], x[1:2], 0 * x[:1]])
+    for symmetric in (True, False):
+        assert [len(k) for k in near.pairs(x, x[None], symmetric)] == [0, 0]
+    i, j = near.pairs(x, x[None] * (1 + 1e-3 * normal(5, x[None].shape, "float32")), False)
+    assert sorted(zip(i.tolist(), j.tolist(), strict=True)) == [(0, 0), (1, 1), (1, 4), (2, 2), (3, 3), (4, 1), (4, 4)]
