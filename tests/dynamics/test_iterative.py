@@ -270,7 +270,8 @@ def test_advice_tells_rounding_from_too_few_steps():
     with pytest.raises(ArithmeticError, match="rounding of float32.*Use float64, allow") as error:
         solve(RowMatrix(matrix.astype(np.float32)), y)
     reached = float(str(error.value).split("reached ")[1].split(",")[0])
-    assert solve(RowMatrix(matrix.astype(np.float32)), y, tolerance=1.1 * reached).residual <= 1.1 * reached
+    # Twice, because the residual at which it ends is rounding, and so another one at another step.
+    assert solve(RowMatrix(matrix.astype(np.float32)), y, tolerance=2 * reached).residual <= 2 * reached
     with pytest.raises(ArithmeticError, match="Raise `diag_reg`, `steps` or `rank`, use float64"):
         solve(RowMatrix(matrix.astype(np.float32)), y, steps=2, rank=10)
     with jax.enable_x64(True):
