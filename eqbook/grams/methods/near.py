@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from eqbook.grams.methods.program import Affine, Branch, Pointwise
 from eqbook.grams.methods.steps import Field, Pair, Walk
@@ -33,8 +33,12 @@ def pairs(
         orbits: what a group makes of others: one of them is enough. Or these as they are, for a group of one element.
         symmetric: whether the others are the same; then i <= j.
     """
-    mask = np.asarray(jax.lax.map(lambda x2: _near(x1, x2), orbits))
+    mask = np.array(_near(x1, orbits))
+    if symmetric and len(mask) == 1:
+        np.fill_diagonal(mask[0], False)  # each input with itself
     g, i, j = np.nonzero(np.triu(mask) if symmetric else mask)
+    if not len(i):
+        return i, j
     one, others = np.asarray(x1), np.asarray(orbits)
     # One after the other: where all inputs are near each other, all pairs of them would fill the memory.
     apart = [(one[a] != others[e, b]).any() for e, a, b in zip(g, i, j, strict=True)]
@@ -43,10 +47,11 @@ def pairs(
 
 
 @jax.jit
-def _near(x1: Float[Array, "n1 ..."], x2: Float[Array, "n2 ..."]) -> Array:
-    one, two = (x.reshape(len(x), -1).T for x in (x1, x2))
-    one, two = (x / size(x * x) for x in (one, two))
-    return jnp.matmul(one.T, two, precision="highest") > NEAR * len(one)
+def _near(x1: Float[Array, "n1 ..."], orbits: Float[Array, "order n2 ..."]) -> Bool[Array, "order n1 n2"]:
+    one, others = x1.reshape(len(x1), -1), orbits.reshape(-1, x1[0].size)
+    one, others = (x / size((x * x).T)[:, None] for x in (one, others))
+    cosines = jnp.matmul(one, others.T, precision="highest") / one.shape[1]
+    return jnp.moveaxis(cosines.reshape(len(one), *orbits.shape[:2]), 1, 0) > NEAR
 
 
 def size(squares: Float[Array, "... n"]) -> Float[Array, " n"]:
