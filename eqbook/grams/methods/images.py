@@ -138,8 +138,7 @@ class Images:
     def _with_near(self, pair: Pair, x1: Array, x2: Array | None, variances: Any, mesh: Mesh | None) -> Pair:
         """The matrices with other entries for the pairs that are near each other."""
         core, others = self.core.nearer(), x1 if x2 is None else x2
-        # Inside `jit` values are not known. In 16 bits no angle has digits to lose.
-        if core is None or workers.is_traced(x1, x2) or x1.dtype.itemsize < 4:
+        if core is None or workers.is_traced(x1, x2):  # inside `jit` values are not known
             return pair
         orbits = orbit(core.action, others) if isinstance(core, Orbit) else others[None]
         i, j = near.pairs(x1, orbits, x2 is None)
