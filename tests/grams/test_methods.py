@@ -212,8 +212,8 @@ def test_half_precision_is_the_rounded_result_of_float32(method, dtype):
 def test_literal_method_computes_inputs_with_themselves_apart_on_the_sphere_only(name, times, monkeypatch):
     """There they have a quadrature rule of their own; elsewhere they are among the pairs."""
     case, runs = (CASES | SPHERES)[name], []
-    original = images.Images.run
-    monkeypatch.setattr(images.Images, "run", lambda *args: runs.append(args) or original(*args))
+    original = images._run
+    monkeypatch.setattr(images, "_run", lambda *args: runs.append(args) or original(*args))
     eq.gram(case.net, inputs(case.shape, 2), method="literal")
     assert len(runs) == times
 
