@@ -5,15 +5,17 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.eqbook-ready
 PORT ?= 8000
-# Processes that run the tests; each file's tests stay in one. Chapters run one after the other: each uses all cores.
+# Processes that run the tests, each file's in one, and the chapters, which compile on one core for half of their time.
 # The time that an import takes is measured first, with nothing beside it.
 TEST_PROCESSES ?= 2
+# `make test TESTS=--all`: also the slow tests, and all cases of each.
+TESTS ?=
 
 .PHONY: help book test check-pages serve lint lock clean distclean
 
 help:
 	@echo "make book         build the book, print where it is"
-	@echo "make test         unit tests, then every chapter as a test"
+	@echo "make test         unit tests, then every chapter as a test; TESTS=--all adds the slow ones"
 	@echo "make serve        build the book and show it on http://localhost:$(PORT)"
 	@echo "make check-pages  build the book, then check its pages in headless Chromium"
 	@echo "make lint         ruff, check and format"
@@ -41,8 +43,8 @@ test: $(READY)
 	@status=0; \
 	$(BIN)/python -m pytest tests/test_import.py || status=1; \
 	$(BIN)/python -m pytest tests --ignore=tests/book/pages --ignore=tests/test_import.py \
-	  -n $(TEST_PROCESSES) --dist loadfile || status=1; \
-	$(BIN)/python -m pytest --nbmake book/ || status=1; \
+	  -n $(TEST_PROCESSES) --dist loadfile $(TESTS) || status=1; \
+	$(BIN)/python -m pytest --nbmake book/ -n $(TEST_PROCESSES) --dist worksteal || status=1; \
 	exit $$status
 
 check-pages: book

@@ -1,7 +1,9 @@
-"""Strict modes for all tests, and the two precisions."""
+"""Strict modes for all tests, the two precisions, and which tests run unless all are asked for."""
 
 import gc
 import os
+from collections import defaultdict
+from zlib import crc32
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
@@ -10,6 +12,34 @@ import pytest
 
 # Tracing makes many small objects; JAX does work of its own at each collection.
 gc.set_threshold(50_000)
+
+
+def pytest_addoption(parser):
+    parser.addoption("--all", action="store_true", help="also the slow tests, and all cases of each test")
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "slow: runs only with --all, or when it is asked for by name")
+    config.addinivalue_line("markers", "every(k): without --all, one of k cases runs, those of the smallest checksums")
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leaves out what is `slow`, and most cases of a test that has `every(k)`, unless all or single tests are meant."""
+    if config.getoption("--all") or any("::" in argument for argument in config.args):
+        return
+    left_out = {item for item in items if item.get_closest_marker("slow")}
+    cases = defaultdict(list)
+    for item in items:
+        if item.get_closest_marker("every"):
+            cases[item.nodeid.partition("[")[0]].append(item)
+    for those in cases.values():
+        # By a checksum of the name: by position, a test of 2 dtypes and k = 2 would always have the same dtype.
+        those.sort(key=lambda item: crc32(item.name.encode()))
+        (k,) = those[0].get_closest_marker("every").args
+        left_out.update(those[-(-len(those) // k) :])
+    if left_out:
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
 
 
 @pytest.fixture(params=[False, True], ids=["float32", "float64"])

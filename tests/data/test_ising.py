@@ -65,6 +65,7 @@ def test_digits_at_high_temperatures(temperature):
         assert kaufman_energy(side, temperature) == pytest.approx(-bonds * K, rel=bound)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("algorithm", "side", "temperature"),
     [("cluster", 4, t) for t in (1.5, CRITICAL_TEMPERATURE, 4.0)]

@@ -65,6 +65,7 @@ def well_conditioned(n, dtype="float32"):
     return (factor @ factor.T / n + 2 * np.eye(n)).astype(dtype)
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-6), ("float64", 1e-12)])
 @pytest.mark.parametrize("n", [1, 3, 60, 100])
 def test_a_preconditioner_of_full_rank_is_no_harm(n, dtype, tolerance):
@@ -213,6 +214,7 @@ def spectrum(values, seed=0):
     return (basis * values) @ basis.T, basis, rng.normal(size=(len(values), 1))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("small, t", [((1e-8, 3e-8), 1e7), ((1e-7, 2e-7, 3e-7), 1e6)])
 @pytest.mark.parametrize("schedule", ["flow", "steps", "large steps"])
 def test_a_plateau_before_small_eigenvalues_is_not_taken_for_the_end(x64, small, t, schedule):

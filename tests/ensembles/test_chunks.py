@@ -43,6 +43,7 @@ def assert_same_bits(few, many):
         np.testing.assert_array_equal(a, b[:m])
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     ("net", "x", "at_once", "batch_size"),
     [(DENSE, VECTORS, 1, 5), (DENSE, VECTORS, 4, None), (DENSE, VECTORS, None, 5)]

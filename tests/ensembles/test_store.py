@@ -441,6 +441,7 @@ def Thresholded(threshold):
 WARM = optax.linear_schedule(0.0, 1e-3, 10)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "one, other, named",
     [
@@ -603,6 +604,7 @@ ACTIONS = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("actions", ACTIONS.values(), ids=ACTIONS)
 def test_augmentations_are_told_apart(tmp_path, monkeypatch, actions):
     one, other = (

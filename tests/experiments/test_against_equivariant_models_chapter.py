@@ -1,5 +1,7 @@
 """The paper profile of the chapter on networks that are invariant by construction."""
 
+import pytest
+
 CUT = dict(
     groups=(4,), members=4, seeds=2, train_images=32, watched_images=20, epochs={4: 1}, channels=(2,),
     hidden=8, score_features=(2,), kernel_size=3, halvings=1, batch_size=32, at_once=1, generator="rbg",
@@ -10,6 +12,7 @@ FETCHED = {"fetch_fashion_mnist": "fashion_mnist", "fetch_mnist": "mnist"}
 SKIP = ("group_law_error", "gradients(", "upright_only", "canonicaliser", "strided", "sharper", "outside")
 
 
+@pytest.mark.slow
 def test_records_what_it_measured(run_paper_profile):
     names, recorded = run_paper_profile("against_equivariant_models", CUT, FETCHED, SKIP)
     assert recorded.settings["members"] == 4 and recorded.settings["seeds"] == 2

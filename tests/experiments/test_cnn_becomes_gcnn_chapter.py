@@ -1,5 +1,7 @@
 """The paper profile of the chapter on augmented CNNs and GCNNs."""
 
+import pytest
+
 import eqbook as eq
 
 CUT = dict(
@@ -23,6 +25,7 @@ CUT = dict(
 FETCHED = {"fetch_mnist": "mnist", "fetch_nct_crc": "histology"}
 
 
+@pytest.mark.slow
 def test_records_what_it_measured(run_paper_profile, quick_to_compile):
     # An exercise that evaluates what was trained.
     names, recorded = run_paper_profile("cnn_becomes_gcnn", CUT, FETCHED, ("paired(f_both",))

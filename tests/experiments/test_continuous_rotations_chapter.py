@@ -1,5 +1,7 @@
 """The paper profile of the chapter on continuous rotations."""
 
+import pytest
+
 CUT = dict(
     members=3,
     baseline_members=2,
@@ -23,6 +25,7 @@ SKIP = ("group_law_error", "turn_to_nearest", "random_rotation_fraction", "pytor
 INFINITE = ("infinite_nets", "exact_case", "exact[", "pixels[", "covering(", "rings[", "part_of_c16")
 
 
+@pytest.mark.slow
 def test_records_what_it_measured(run_paper_profile):
     names, recorded = run_paper_profile("continuous_rotations", CUT, FETCHED, SKIP + INFINITE)
     assert recorded.settings["members"] == 3 and recorded.settings["at_once"] == 1

@@ -1,6 +1,7 @@
 """The paper profile of the chapter on cross products."""
 
 import numpy as np
+import pytest
 
 CUT = dict(widths=(5, 6), members=8, examples=2, steps=3, watched=3, rotations=3)
 ADAM = dict(learning_rate=2e-3, batch_size=16, epochs=1)
@@ -15,6 +16,7 @@ SKIP = (
 )
 
 
+@pytest.mark.slow
 def test_records_what_it_measured(run_paper_profile):
     names, recorded = run_paper_profile("cross_products", {**CUT, "adam": ADAM}, skip=SKIP)
     assert recorded.settings["members"] == 8 and recorded.settings["adam"]["epochs"] == 1

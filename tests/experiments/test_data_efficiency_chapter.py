@@ -1,5 +1,7 @@
 """The paper profile of the chapter on learning curves."""
 
+import pytest
+
 CUT = dict(
     side=4,
     hidden=1,
@@ -22,6 +24,7 @@ CUT = dict(
 SKIP = ("COUNT = 500", "shapes = {", "needed = {}")
 
 
+@pytest.mark.slow
 def test_records_what_it_measured(run_paper_profile, quick_to_compile):
     names, recorded = run_paper_profile("data_efficiency", CUT, {"fetch_cifar10": "cifar10"}, SKIP)
     assert list(names["sizes"]) == [5, 8, 12, 20, 40, 80]

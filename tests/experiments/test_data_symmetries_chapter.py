@@ -1,5 +1,7 @@
 """The paper profile of the chapter on five symmetries of the data."""
 
+import pytest
+
 CUT = dict(
     shrink=8,
     hidden=1,
@@ -21,6 +23,7 @@ CUT = dict(
 SKIP = ("condition = ", "pixelwise = ", "turned_start", "diverged", "here_and_there")
 
 
+@pytest.mark.slow
 def test_records_what_it_measured(run_paper_profile):
     names, recorded = run_paper_profile("data_symmetries", CUT, {"fetch_cifar10": "cifar10"}, SKIP)
     for key, quantity in names["quantities"].items():

@@ -1,5 +1,7 @@
 """The paper profile of the FashionMNIST chapter."""
 
+import pytest
+
 CUT = dict(
     members=4,
     train_images={4: 16, 8: 8, 16: 4},
@@ -13,6 +15,7 @@ CUT = dict(
 FETCHED = {"fetch_fashion_mnist": "fashion_mnist", "fetch_mnist": "mnist", "fetch_cifar10": "cifar10"}
 
 
+@pytest.mark.slow
 def test_records_what_it_measured(run_paper_profile):
     names, recorded = run_paper_profile("fashion_mnist", CUT, FETCHED, ("coupling_residual",))
     assert recorded.settings["members"] == 4 and recorded.settings["at_once"] is None

@@ -45,6 +45,7 @@ def no_exact_kernels(monkeypatch):
     monkeypatch.setattr(eq, "gram", stand_in)
 
 
+@pytest.mark.slow
 def test_records_what_it_measured(run_paper_profile, quick_to_compile, no_exact_kernels):
     names, recorded = run_paper_profile("gcnn_convergence", CUT, skip=ONLY_CHECKS)
     assert recorded.settings["widths"] == [2, 7]

@@ -19,6 +19,7 @@ CUT = dict(
 FETCHED = {"fetch_nct_crc": "histology", "fetch_pathmnist": "histology"}
 
 
+@pytest.mark.slow
 def test_records_what_it_measured(run_paper_profile):
     # Checks that do not depend on the profile; variants and the last exercise, which train and evaluate like the rest.
     skip = ("rho(q) rho(g)", "turned_parameters", "flat_net", "the gain hinges", "never_shown")

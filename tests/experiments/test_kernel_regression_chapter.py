@@ -27,6 +27,7 @@ FETCHED = {
 SKIP = ("def literal", "def predict", "offset = ")  # checks that do not depend on the profile
 
 
+@pytest.mark.slow
 def test_records_what_it_measured(run_paper_profile):
     names, recorded = run_paper_profile("kernel_regression", CUT, FETCHED, SKIP)
     assert recorded.settings["data"] == "nct_crc" and recorded.settings["other_patients"] == 4

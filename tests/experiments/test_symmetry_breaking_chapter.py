@@ -1,5 +1,7 @@
 """The paper profile of the chapter on finite width and broken symmetries."""
 
+import pytest
+
 CUT = dict(
     side=4,
     hidden=1,
@@ -24,6 +26,7 @@ CUT = dict(
 ONLY_CHECKS = ("colours = np.array", "swap = np.array", "shares = []")
 
 
+@pytest.mark.slow
 def test_records_what_it_measured(run_paper_profile, quick_to_compile):
     names, recorded = run_paper_profile("symmetry_breaking", CUT, {"fetch_cifar10": "cifar10"}, ONLY_CHECKS)
     assert recorded.settings["widths"] == [2, 3] and recorded.settings["centred"] is False

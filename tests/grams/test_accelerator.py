@@ -39,6 +39,7 @@ def test_the_package_takes_it_for_one(accelerator):
     assert workers.cores() == 1 and workers.entries(1, 2) == 2 and workers.compiler_options() is None
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("case", ONE_EACH.values(), ids=list(ONE_EACH))
 def test_equals_the_literal_recursion(case, accelerator, x64):
     x = inputs(case.shape, dtype="float64")

@@ -145,6 +145,7 @@ def test_inputs_of_unlike_sizes_in_single_precision(act, method, x64):
             np.testing.assert_allclose(low, high, rtol=2e-6, err_msg=f"{size} {kind}")
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("act", [eq.Relu(), eq.Erf(), eq.Activation(leaky_relu)], ids=["relu", "erf", "leaky"])
 @pytest.mark.parametrize("method", ["auto", "literal"])
 @pytest.mark.parametrize("factor", [-1.0, -0.3, -10.0, -100.0])

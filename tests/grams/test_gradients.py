@@ -34,6 +34,7 @@ def check(f, x):
     assert np.abs(expected).max() > 1e-3
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("kind", ["nngp", "ntk"])
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_at_inputs_that_are_zero_equal_or_opposite(name, kind, x64):
@@ -44,6 +45,7 @@ def test_at_inputs_that_are_zero_equal_or_opposite(name, kind, x64):
         check(entry(net, kind, x), at)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "layers",
     [
@@ -60,6 +62,7 @@ def test_at_a_blank_picture(layers, x64):
         check(entry(net, kind, other), np.zeros((3, 3, 1)))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("name", "kind"), [("erf", "nngp"), ("erf", "ntk"), ("tanh", "nngp")])
 def test_covariance_of_gradients(name, kind, x64):
     """The mixed second derivative at equal inputs: the law of a network's gradient."""
@@ -78,6 +81,7 @@ JUMPS = {
 }
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", JUMPS)
 @pytest.mark.parametrize(
     "layers",
@@ -103,6 +107,7 @@ def test_a_jump_is_seen_in_units_of_the_function(x64):
     assert np.abs(gradients[0]).min() > 1e-3
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("kind", ["nngp", "ntk"])
 @pytest.mark.parametrize("factor", [1, -1, 2])
 @pytest.mark.parametrize("ends", ["flat", "pool", "group"])

@@ -37,6 +37,7 @@ def stax_network(net):
     return convert(net)[2]
 
 
+@pytest.mark.every(2)
 def test_equals_neural_tangents(net, x64):
     x1, x2 = inputs(), inputs(5, seed=1)
     for pair in ((x1, None), (x1, x2)):

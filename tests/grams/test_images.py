@@ -49,6 +49,7 @@ def stax_network(net):
     return convert(net)[2]
 
 
+@pytest.mark.every(4)
 def test_equals_neural_tangents(net, x64):
     """Two batches without common images: on the diagonal the other side loses half of the digits."""
     x1, x2 = images(), images(2, seed=1)

@@ -46,6 +46,7 @@ FAST = {name: case for name, case in CASES.items() if case.method != "Literal"}
 ROUNDED = ("same-larger", "circular-larger", "pooled-branches", "D4-circular-valid", "one-coordinate")
 
 
+@pytest.mark.every(2)
 @parametrise(FAST)
 def test_equals_the_literal_recursion(case, x64):
     """To 1e-12 of the scale of each entry; symmetric, semidefinite, of the dtype of the inputs."""
@@ -59,6 +60,7 @@ def test_equals_the_literal_recursion(case, x64):
         assert np.linalg.eigvalsh(matrix)[0] >= -tolerance(matrix.dtype, len(matrix)) * np.trace(matrix)
 
 
+@pytest.mark.every(3)
 @parametrise({name: case for name, case in FAST.items() if name in (*REGISTRY, *ROUNDED)})
 def test_float32_is_within_1e_5_of_float64(case, x64):
     """Relative to the scale of each entry, which on the diagonal is the entry; symmetric, semidefinite."""
@@ -73,6 +75,7 @@ def test_float32_is_within_1e_5_of_float64(case, x64):
         assert np.linalg.eigvalsh(wide)[0] >= -tolerance(matrix.dtype, len(matrix)) * np.trace(wide)
 
 
+@pytest.mark.every(3)
 @parametrise({name: case for name, case in ONE_EACH.items() if case.method != "Sphere"})
 def test_rectangle_equals_the_literal_recursion(case, x64):
     """Two batches of different sizes; the second holds a copy of an input of the first."""
@@ -83,6 +86,7 @@ def test_rectangle_equals_the_literal_recursion(case, x64):
         assert errors(getattr(fast, kind), expected[:3, 3:], own=(np.diag(expected)[:3], np.diag(expected)[3:])) < 1e-12
 
 
+@pytest.mark.every(2)
 @parametrise({name: case for name, case in SPHERES.items() if name != "sphere-linear"})
 def test_sphere_equals_the_literal_recursion(case, x64):
     """Inputs without copies among them: an input with itself is integrated by a rule of its own, finer there."""
@@ -123,6 +127,7 @@ RELU_ONLY = {name: CASES[name] for name in ("relu", "relu-bias")} | {
 }
 
 
+@pytest.mark.every(3)
 @parametrise(RELU_ONLY)
 @pytest.mark.parametrize("factor", [1.0, 1.37, -1.0], ids=["copy", "multiple", "opposite"])
 def test_float32_ntk_of_nearly_parallel_vectors(case, factor, x64):
@@ -137,6 +142,7 @@ def test_float32_ntk_of_nearly_parallel_vectors(case, factor, x64):
         assert errors(getattr(low, kind), getattr(high, kind)[:5, 5:], own=(own[:5], own[5:])) < 1e-5
 
 
+@pytest.mark.slow
 def test_float32_of_large_flat_images(x64):
     """Thousands of equal terms: added up one after the other in float32, their sum would drift."""
     case = DISPLACEMENTS["circular-larger"]
@@ -146,6 +152,7 @@ def test_float32_of_large_flat_images(x64):
         assert errors(getattr(low, kind), getattr(high, kind)) < 1e-5
 
 
+@pytest.mark.every(4)
 @parametrise(ONE_EACH)
 def test_one_kind_alone_and_under_jit(case):
     x = inputs(case.shape, 3)
@@ -161,6 +168,7 @@ def test_one_kind_alone_and_under_jit(case):
 # Smooth but for relu's kink, which the finite differences must not cross: inputs at angles of order one.
 
 
+@pytest.mark.every(4)
 @parametrise(ONE_EACH)
 def test_gradients(case, x64):
     """Finite at coincident and at zero inputs, in both arguments; those of generic inputs as finite differences say."""
@@ -185,6 +193,7 @@ def test_gradients(case, x64):
         assert all(np.isfinite(slope).all() for slope in value_and_grad(hard, hard)[1])
 
 
+@pytest.mark.every(2)
 @parametrise({name: ONE_EACH[name] for name in ("relu-bias", "flat-head")})
 def test_gradient_of_the_symmetric_matrix(case, x64):
     """d/dx of sum_ij w_ij K(x_i, x_j) is the sum of the derivatives in both arguments, also on the diagonal."""
@@ -218,6 +227,7 @@ def test_literal_method_computes_inputs_with_themselves_apart_on_the_sphere_only
     assert len(runs) == times
 
 
+@pytest.mark.every(3)
 @parametrise({name: ONE_EACH[name] for name in ("relu-bias", "one-row", "D2-long-filters")})
 def test_literal_float32_ntk_of_an_input_with_itself(case, x64):
     """Rounding makes no angle between an input and itself, of which the NTK would feel the root."""

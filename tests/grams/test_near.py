@@ -43,6 +43,7 @@ def neighbours(name):
     return jnp.concatenate([x, *moved]).astype("float32")
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("name", NETS)
 def test_float32_is_within_1e_6_of_float64(name, x64):
     net, x = eq.Sequential(*NETS[name]), neighbours(name)
@@ -51,6 +52,7 @@ def test_float32_is_within_1e_6_of_float64(name, x64):
         np.testing.assert_allclose(getattr(low, kind), getattr(high, kind), rtol=1e-6)
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("name", NETS)
 def test_equals_the_literal_recursion(name, x64):
     """Which in double precision knows every angle to the root of eight roundings."""
@@ -60,6 +62,7 @@ def test_equals_the_literal_recursion(name, x64):
         np.testing.assert_allclose(getattr(fast, kind), getattr(literal, kind), rtol=np.sqrt(8 * np.finfo(float).eps))
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("name", ["pooled", "local-pool", "flat-bias", "C4"])
 def test_one_pair_alone(name, x64):
     """Cores share the terms of a single pair: only one of them has the displacement 0."""

@@ -55,6 +55,7 @@ def test_right_or_refused(case):
     check(case)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("seed", [5, 13, 115])
 def test_seeds_of_the_long_run(seed, x64):
     """One on the sphere, one on the plane, and one whose relu sees opposite features."""

@@ -39,6 +39,7 @@ def alone():
     }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("processes, devices", [(2, 2), (4, 1)])
 def test_processes_find_together_what_one_finds_alone(tmp_path, alone, processes, devices):
     order = str(processes), free_port(), str(tmp_path)

@@ -206,6 +206,7 @@ def test_default_quadrature_has_converged(bandwidth, channels, x64):
     assert np.max(np.abs(ours - fine) / scale) < 1e-5
 
 
+@pytest.mark.slow
 def test_a_symmetric_signal_needs_a_larger_rule(x64):
     """As the docstring says: rotations about its axis keep it, and its kink fills a circle of them."""
     colatitude = (2 * np.arange(8) + 1) * np.pi / 16
@@ -387,6 +388,7 @@ def test_gram_in_both_precisions(net, x64):
         np.testing.assert_allclose(np.diag(a), np.diag(b), rtol=1e-5)
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("bandwidth", [4, 8])
 @pytest.mark.parametrize("layer", [eq.Relu(), eq.Erf()], ids=lambda layer: type(layer).__name__)
 def test_constant_signals_in_single_precision(layer, bandwidth, x64):

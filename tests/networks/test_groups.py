@@ -60,6 +60,7 @@ def test_feature_maps_are_translated(case, x64):
     assert_equivariant(drawn(body, x), x, case.action, moved, bound=tolerance(float, 300))
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", ["plane-C4-SAME", "plane-D4-VALID", "D3-on-itself", "D3-residual"])
 def test_monte_carlo_agrees_with_the_infinite_width_kernel(name, x64):
     """Every layer and both kinds of inputs; the other networks differ from these in what the tests by hand cover."""

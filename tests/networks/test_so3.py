@@ -137,6 +137,7 @@ def limit(net, x):
     return Gram(*(np.array([[getattr(k, kind) for k in row] for row in entries]) for kind in ("nngp", "ntk")))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", ["sphere-deep", "sphere-residual"])
 def test_monte_carlo_agrees_with_the_literal_recursion(name, x64):
     """Exact but for the width: the recursion knows the points and the bandwidth of the filters."""
