@@ -5,7 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.eqbook-ready
 PORT ?= 8000
-# Processes that run the tests, each file's in one, and the chapters, which compile on one core for half of their time.
+# Processes that run the tests, each file's in one, and the chapters: alone, one keeps fewer than two cores busy.
 # The time that an import takes is measured first, with nothing beside it.
 TEST_PROCESSES ?= 2
 # `make test TESTS=--all`: also the slow tests, and all cases of each.

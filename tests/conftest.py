@@ -33,7 +33,7 @@ def pytest_collection_modifyitems(config, items):
         if item.get_closest_marker("every"):
             cases[item.nodeid.partition("[")[0]].append(item)
     for those in cases.values():
-        # By a checksum of the name: by position, a test of 2 dtypes and k = 2 would always have the same dtype.
+        # By a checksum of the name: each k-th of a grid of arguments would have the same value of one of them.
         those.sort(key=lambda item: crc32(item.name.encode()))
         (k,) = those[0].get_closest_marker("every").args
         left_out.update(those[-(-len(those) // k) :])

@@ -290,7 +290,6 @@ def test_an_optimiser_without_a_hash_is_none_the_worse():
 NETS = (PlainCNN((4, 8), 5), eq.Sequential(eq.Conv(4, (3, 3)), eq.Relu(), eq.Flatten(), eq.Dense(2)))
 
 
-@pytest.mark.every(2)
 @pytest.mark.parametrize("net", NETS, ids=["flax", "eqbook"])
 def test_initial_parameters_are_those_of_the_network_bit_for_bit(net, dtype):
     """Although their program is compiled with fewer optimisations."""

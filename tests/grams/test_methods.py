@@ -46,7 +46,6 @@ FAST = {name: case for name, case in CASES.items() if case.method != "Literal"}
 ROUNDED = ("same-larger", "circular-larger", "pooled-branches", "D4-circular-valid", "one-coordinate")
 
 
-@pytest.mark.every(2)
 @parametrise(FAST)
 def test_equals_the_literal_recursion(case, x64):
     """To 1e-12 of the scale of each entry; symmetric, semidefinite, of the dtype of the inputs."""
@@ -86,7 +85,6 @@ def test_rectangle_equals_the_literal_recursion(case, x64):
         assert errors(getattr(fast, kind), expected[:3, 3:], own=(np.diag(expected)[:3], np.diag(expected)[3:])) < 1e-12
 
 
-@pytest.mark.every(2)
 @parametrise({name: case for name, case in SPHERES.items() if name != "sphere-linear"})
 def test_sphere_equals_the_literal_recursion(case, x64):
     """Inputs without copies among them: an input with itself is integrated by a rule of its own, finer there."""

@@ -20,7 +20,6 @@ NETS = {
 }
 
 
-@pytest.mark.every(5)
 @pytest.mark.parametrize("centred", [False, True], ids=["unit", "centred"])
 @pytest.mark.parametrize("data", ["cifar10", "fashion_mnist"])
 @pytest.mark.parametrize("name", NETS)

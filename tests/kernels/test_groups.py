@@ -209,7 +209,7 @@ ORBIT_MEANS = {
 }
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(2)
 @pytest.mark.parametrize("arguments", ORBIT_MEANS.values(), ids=list(ORBIT_MEANS))
 def test_group_network_on_the_plane_is_the_orbit_mean_of_the_convolutional_one(arguments, x64):
     """Theorem 5.3 of paper 2: the filter's shape is symmetric; dihedral groups and any rotations in it do as well."""

@@ -388,7 +388,7 @@ def test_gram_in_both_precisions(net, x64):
         np.testing.assert_allclose(np.diag(a), np.diag(b), rtol=1e-5)
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(2)
 @pytest.mark.parametrize("bandwidth", [4, 8])
 @pytest.mark.parametrize("layer", [eq.Relu(), eq.Erf()], ids=lambda layer: type(layer).__name__)
 def test_constant_signals_in_single_precision(layer, bandwidth, x64):
