@@ -53,6 +53,8 @@ def check_finite(name: str, value: Any, real: bool = True) -> None:
     if isinstance(value, jax.core.Tracer):
         return
     check_rectangular(name, value) if real else check_numeric(name, value)
+    if _finite_on_accelerator(value, real):
+        return
     array = np.asarray(value)
     # jnp, not np: bfloat16 is no number to NumPy.
     if real and not (jnp.issubdtype(array.dtype, jnp.floating) or jnp.issubdtype(array.dtype, jnp.integer)):
@@ -64,6 +66,19 @@ def check_finite(name: str, value: Any, real: bool = True) -> None:
             f"`{name}`: expected finite numbers, got {array[where]} at index {where} "
             f"({int(bad.sum())} bad of {array.size}); clean or drop those entries."
         )
+
+
+def _finite_on_accelerator(value: Any, real: bool) -> bool:
+    """Whether an array that an accelerator holds is one of finite numbers; looked at there, not copied to the host."""
+    if not isinstance(value, jax.Array) or jax.default_backend() == "cpu":
+        return False
+    kinds = jnp.floating if real else jnp.inexact
+    return jnp.issubdtype(value.dtype, kinds) and bool(_all_finite(value))
+
+
+@jax.jit
+def _all_finite(x: jax.Array) -> jax.Array:
+    return jnp.isfinite(x).all()
 
 
 def check_range(name: str, found: Any) -> Any:

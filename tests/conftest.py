@@ -93,3 +93,24 @@ def _drop_compiled_programs():
     """Hundreds of small networks are compiled; without this their programs add up to gigabytes."""
     yield
     jax.clear_caches()
+
+
+@pytest.fixture
+def accelerator(monkeypatch):
+    """The package takes the CPU for a GPU: other sizes of arrays, one worker, barriers, less that goes by the host."""
+    from eqbook.ensembles import epoch
+    from eqbook.grams import workers
+    from eqbook.grams.gram import _plan
+    from eqbook.grams.methods.images import _jitted
+
+    functions = (workers.cores, workers._pool, workers.compiler_options, _plan, _jitted, epoch._initializer)
+
+    def forget():
+        jax.clear_caches()
+        for function in functions:
+            function.cache_clear()
+
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    forget()
+    yield
+    forget()

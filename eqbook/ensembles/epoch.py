@@ -83,6 +83,20 @@ def initializer(net: Any) -> Callable:
     return partial(_initializer(jax.default_backend()), net, held_by(net))
 
 
+def chunk_initializer(net: Any) -> Callable:
+    """A function of the ensemble's key, numbers of members `[width]` and an example that draws all their parameters.
+
+    For an accelerator, which takes longer to be asked than to draw: one program, and nothing goes through the host.
+    """
+    return partial(_chunk_initializer, net, held_by(net))
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _chunk_initializer(net: Any, held: tuple, key: jax.Array, members: Int[Array, " width"], example: Array) -> Any:
+    # One after the other, as a single member: some random numbers, and decompositions, differ side by side.
+    return jax.lax.map(lambda m: _init(net, held, member_keys(key, m)[0], example), members)
+
+
 def init_member(net: Any, key: jax.Array, example: Array) -> Any:
     """Parameters of one member, see `initializer`."""
     return initializer(net)(key, example)

@@ -11,8 +11,17 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array
 
-from eqbook.ensembles.epoch import Member, Recipe, abstract_member, held_by, initializer, member_keys, train_epochs
-from eqbook.ensembles.width import chunk_width
+from eqbook.ensembles.epoch import (
+    Member,
+    Recipe,
+    abstract_member,
+    chunk_initializer,
+    held_by,
+    initializer,
+    member_keys,
+    train_epochs,
+)
+from eqbook.ensembles.width import chunk_width, step_bytes
 
 
 class Programs:
@@ -43,12 +52,16 @@ class Programs:
         return range(chunk * self.width, (chunk + 1) * self.width)
 
     def start(self, chunk: int) -> Member:
-        """A chunk before training, on the host."""
-        keys = [member_keys(self._key, jnp.uint32(m))[0] for m in self.members(chunk)]
-        # Stacked by NumPy: XLA would compile a program for a stack of hundreds of arrays.
-        drawn = [jax.tree.map(np.asarray, self._init(key, self._example)) for key in keys]
-        params = jax.tree.map(lambda *leaves: np.stack(leaves), *drawn)
-        state = jax.tree.map(partial(_own, members=self.members(chunk)), self._init_state(params))
+        """A chunk before training: on an accelerator it lies there, else on the host."""
+        members = np.asarray(self.members(chunk), np.uint32)
+        if jax.default_backend() == "cpu":
+            keys = [member_keys(self._key, m)[0] for m in members]
+            # Stacked by NumPy: XLA would compile a program for a stack of hundreds of arrays.
+            drawn = [jax.tree.map(np.asarray, self._init(key, self._example)) for key in keys]
+            params = jax.tree.map(lambda *leaves: np.stack(leaves), *drawn)
+        else:
+            params = self._init_chunk(self._key, members, self._example)
+        state = jax.tree.map(partial(_own, members=members), self._init_state(params))
         dtype = jnp.result_type(float)
         total, lost, bad = (np.zeros(self.width, kind) for kind in (dtype, dtype, np.int32))
         return Member(params, state, total, lost, bad)
@@ -95,10 +108,7 @@ class Programs:
     @cached_property
     def shapes(self) -> Member:
         """Shapes and dtypes of a chunk."""
-        params = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((self.width, *leaf.shape), leaf.dtype), self._one)
-        state = jax.eval_shape(jax.vmap(self.recipe.optimizer.init), params)
-        number = partial(jax.ShapeDtypeStruct, (self.width,))
-        return Member(params, state, *[number(jnp.result_type(float))] * 2, number(jnp.int32))
+        return _shapes(self.recipe, self._one, self.width)
 
     @cached_property
     def train(self) -> Callable:
@@ -137,6 +147,10 @@ class Programs:
     @cached_property
     def _init(self) -> Callable:
         return initializer(self.recipe.net)
+
+    @cached_property
+    def _init_chunk(self) -> Callable:
+        return chunk_initializer(self.recipe.net)
 
     def _compile(
         self, held: tuple, function: Callable, mapped: int, arguments: tuple, donate: bool = False
@@ -215,20 +229,39 @@ def _kept(_held: tuple, make: Callable, *arguments: Hashable) -> Callable:
 
 def choose_width(recipe: Recipe, key: jax.Array, x: Array, y: Array, mesh: Mesh | None, at_once: int) -> int:
     """Members in a chunk if nobody says how many; `at_once` chunks are trained at the same time."""
+    shapes = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in (key, x, y)]
+    held = held_by(recipe.net, recipe.loss, recipe.optimizer, recipe.augment)
+    size = _shared(held, _epoch_bytes, recipe, *shapes, jax.config.jax_enable_x64)
+    return chunk_width(size, devices=1 if mesh is None else mesh.size, at_once=at_once)
+
+
+def _epoch_bytes(recipe: Recipe, key: Any, x: Any, y: Any, _x64: bool) -> int:
+    """`step_bytes` of one member, from shapes; `_x64` is the setting under which it is found."""
 
     def epoch(member, key, x, y):
         return train_epochs(recipe, member, key, x, y, 0, 1)
 
+    example = jax.ShapeDtypeStruct((1, *x.shape[1:]), x.dtype)
+    one = _shapes(recipe, abstract_member(recipe.net, key, example), 1)
     # With the axis of the members, although it is one: a convolution of several of them writes more.
-    one, step = Programs(recipe, key, x, y, 1, None).shapes, jax.vmap(epoch, (0, 0, None, None))
-    return chunk_width(step, one, key[None], x, y, devices=1 if mesh is None else mesh.size, at_once=at_once)
+    keys = jax.ShapeDtypeStruct((1, *key.shape), key.dtype)
+    return step_bytes(jax.vmap(epoch, (0, 0, None, None)), one, keys, x, y)
 
 
-def _own(leaf: Array, members: range) -> Array | np.ndarray:
-    """A leaf of the optimisers' first states on the host; a random key, alike for all, becomes one for each member."""
-    if not jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
-        return np.asarray(leaf)
-    return jax.vmap(jax.random.fold_in)(leaf, np.asarray(members, np.uint32))
+def _shapes(recipe: Recipe, one: Any, width: int) -> Member:
+    """Shapes and dtypes of a chunk, from those of the parameters of one member."""
+    params = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((width, *leaf.shape), leaf.dtype), one)
+    state = jax.eval_shape(jax.vmap(recipe.optimizer.init), params)
+    number = partial(jax.ShapeDtypeStruct, (width,))
+    return Member(params, state, *[number(jnp.result_type(float))] * 2, number(jnp.int32))
+
+
+def _own(leaf: Array, members: np.ndarray) -> Array | np.ndarray:
+    """A leaf of the optimisers' first states; a random key, alike for all, becomes one for each member."""
+    if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+        return jax.vmap(jax.random.fold_in)(leaf, members)
+    # On an accelerator a copy: an optimiser may keep the first parameters, and no memory can be given up twice.
+    return np.asarray(leaf) if jax.default_backend() == "cpu" else jnp.copy(leaf)
 
 
 @jax.jit

@@ -162,7 +162,7 @@ def train_ensemble(
                 found = outputs[name][number, shown]
                 arguments.check_outputs(f"watch[{name!r}]", found, range(members)[shown], record[number])
         if kept is None and number == len(stops) - 1:
-            last[chunk] = jax.tree.map(np.array, params)
+            last[chunk] = jax.device_get(params)
 
     batches = [part for inputs in watch.values() for part in programs.parts(inputs, watch_batch)]
     kept: Store | None = None

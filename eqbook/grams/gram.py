@@ -152,7 +152,7 @@ def gram(
         with hosts.together():
             kept = None if store is None else Store(store, key, dtype)
     check = partial(_check_kernels, kinds)
-    found = assemble(compute, check, x1, x2, tile, kept, progress, hosts, len(kinds))
+    found = assemble(compute, check, x1, x2, tile, kept, progress, hosts, len(kinds), devices is not None)
     return Gram(**dict(zip(kinds, found, strict=True)))
 
 

@@ -6,6 +6,7 @@ from math import prod
 import jax
 import jax.numpy as jnp
 
+from eqbook.grams import workers
 from eqbook.grams.methods.displacements import Displacements
 from eqbook.grams.methods.images import Images
 from eqbook.grams.methods.literal import Literal
@@ -34,7 +35,10 @@ from eqbook.layers import (
     SO3Pool,
 )
 
-CHEAP = 256  # tile where a pair costs microseconds: a smaller one would spend its time on what comes once for a tile
+
+def _large_tile() -> int:
+    """Tile where a pair costs microseconds: a smaller one would spend its time on what comes once for a tile."""
+    return workers.entries(256, 1024)
 
 
 def flat(layers: Sequence[Layer]) -> tuple[Layer, ...]:
@@ -100,7 +104,7 @@ def _images(layers: tuple[Layer, ...], shape: tuple[int, ...]) -> Images | None:
         program = build(body[:-1], shape[:2])
         return None if program is None else Images(Displacements(program, body[-1]), head)
     program = build(_with_shared_filters(body), shape[:2], strided=True)
-    return None if program is None else Images(Pixels(program), head, CHEAP)
+    return None if program is None else Images(Pixels(program), head, _large_tile())
 
 
 def _sphere(body: tuple[Layer, ...], head: tuple[Layer, ...], shape: tuple[int, ...]) -> Images | None:
@@ -111,7 +115,7 @@ def _sphere(body: tuple[Layer, ...], head: tuple[Layer, ...], shape: tuple[int, 
     if program is None:
         return None
     size = quadrature_size(lift.quadrature, bandwidth, signed(Sequential(*body, *head)))
-    return Images(Sphere(program, bandwidth, size), head, CHEAP)
+    return Images(Sphere(program, bandwidth, size), head, _large_tile())
 
 
 def _with_shared_filters(layers: Sequence[Layer]) -> tuple[Layer, ...]:

@@ -7,6 +7,7 @@ from functools import partial
 from math import prod
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 from tqdm import tqdm
@@ -36,6 +37,7 @@ def assemble(
     progress: bool,
     hosts: Hosts,
     kinds: int,
+    spread: bool,
 ) -> tuple[Array, ...]:
     """The whole matrices from their tiles.
 
@@ -49,6 +51,7 @@ def assemble(
         progress: whether to show a bar on a terminal.
         hosts: processes that share the tiles.
         kinds: number of matrices.
+        spread: whether several devices share each tile.
     """
     symmetric = x2 is None
     n1, n2 = len(x1), len(x1 if symmetric else x2)
@@ -58,8 +61,15 @@ def assemble(
         return kernels
     other = x1 if symmetric else x2
     todo = list(places(n1, n2, tile, symmetric))
+    device = next(iter(x1.devices())) if x1.committed else None  # tied to it, as one tile's result would be
+    # On an accelerator the matrices are put together where the tiles are: the way through the host takes longer than
+    # the kernels of vectors.
+    on_host = jax.default_backend() == "cpu" or store is not None or hosts.count > 1 or spread
     with hosts.together():
-        whole = [aligned((n1, n2), x1.dtype) for _ in range(kinds)]
+        if on_host:
+            whole = [aligned((n1, n2), x1.dtype) for _ in range(kinds)]
+        else:
+            whole = [jnp.zeros((n1, n2), x1.dtype, device=device) for _ in range(kinds)]
 
     def block(rows: Array, i: slice, j: slice) -> np.ndarray:
         found = jax.device_get(compute(rows, None if symmetric and i == j else other[j]))
@@ -90,15 +100,30 @@ def assemble(
             if symmetric and i != j:
                 target[j, i] = kernel.T
 
+    def place(i: slice, j: slice, found: Sequence[Array]) -> None:
+        check(found)
+        whole[:] = [_placed(*both, i.start, j.start, symmetric and i != j) for both in zip(whole, found, strict=True)]
+
     blocks: Iterator[Sequence[Array | np.ndarray]] = own()
     if hosts.count > 1:
         with hosts.together():
             mine = list(blocks)
         blocks = hosts.exchange(mine, len(todo), (kinds, tile, tile), x1.dtype.name)
     with closing(blocks):  # an error ends the bar too
-        workers.behind(write, ((*place, found) for place, found in zip(todo, blocks, strict=True)))
-    device = next(iter(x1.devices())) if x1.committed else None  # tied to it, as one tile's result would be
-    return tuple(jax.device_put(kernel, device) for kernel in whole)
+        jobs = ((*where, found) for where, found in zip(todo, blocks, strict=True))
+        if on_host:
+            workers.behind(write, jobs)
+            return tuple(jax.device_put(kernel, device) for kernel in whole)
+        for job in workers.ahead(jobs):
+            place(*job)
+        return tuple(whole)
+
+
+@partial(jax.jit, donate_argnums=0, static_argnums=4)
+def _placed(whole: Array, kernel: Array, row: int, column: int, mirrored: bool) -> Array:
+    """The matrix with a tile in its place, and in that of the other triangle."""
+    whole = jax.lax.dynamic_update_slice(whole, kernel, (row, column))
+    return jax.lax.dynamic_update_slice(whole, kernel.T, (column, row)) if mirrored else whole
 
 
 def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:

@@ -1,7 +1,7 @@
 """A tile's work on the devices at hand: all of a mesh, or all cores of the processor."""
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from functools import cache, partial
 from typing import Any
@@ -59,6 +59,17 @@ def behind(function: Callable, jobs: Iterable[tuple]) -> None:
                 running.result()
         finally:
             running = None  # it holds its error, the error this frame, and the frames above it what they work on
+
+
+def ahead(jobs: Iterable[tuple]) -> Iterator[tuple]:
+    """Each job once the next one is made: a device has work before anyone waits for what it was given last."""
+    last = None
+    for job in jobs:
+        if last is not None:
+            yield last
+        last = job
+    if last is not None:
+        yield last
 
 
 def _submit(pool: ThreadPoolExecutor, function: Callable, *args: Any) -> Future:

@@ -15,6 +15,7 @@ from eqbook.ensembles import width
 from eqbook.ensembles.programs import Programs
 from eqbook.ensembles.training import train_chunks
 from eqbook.networks import PatchConv, mean_pool
+from eqbook.testing import relative_error, tolerance
 
 
 class CNN(nn.Module):
@@ -146,15 +147,49 @@ def test_bytes_of_a_step_bound_what_the_compiler_reserves(members):
     assert 1.9 < width.step_bytes(side_by_side, one, jnp.tile(IMAGES, (2, 1, 1, 1))) / bound < 2.1
 
 
+KEEPS_THE_FIRST = optax.GradientTransformation(
+    lambda params: params, lambda updates, state, params=None: (updates, state)
+)
+
+
+@pytest.mark.parametrize(
+    "optimizer", [optax.adam(1e-2), optax.chain(KEEPS_THE_FIRST, optax.sgd(0.1))], ids=["adam", "first"]
+)
+def test_members_on_an_accelerator_are_those_on_a_cpu(optimizer, request):
+    """They begin there, in one program, and lie there while they are trained."""
+    arguments = dict(at_once=2, batch_size=7, record=[0, 3], optimizer=optimizer)
+    expected = train(CNN(), IMAGES, 3, **arguments)
+    request.getfixturevalue("accelerator")
+    found = train(CNN(), IMAGES, 3, **arguments)
+    start = found._programs.start(0)
+    assert all(isinstance(leaf, jax.Array) for leaf in jax.tree.leaves((start.params, start.state)))
+    np.testing.assert_allclose(found.losses, expected.losses, tolerance(np.float32))
+    bound = 6 * tolerance(np.float32, 8 * 8 * 6)  # of 6 steps
+    assert relative_error(found.outputs["x"], expected.outputs["x"]) < bound
+    for a, b in zip(jax.tree.leaves(found.params), jax.tree.leaves(expected.params)):
+        assert relative_error(a, b) < bound
+
+
+def test_random_keys_of_optimisers_differ_between_members_on_an_accelerator(accelerator):
+    run = train(DENSE, VECTORS, 3, at_once=2, optimizer=optax.chain(optax.add_noise(0.1, 0, 0), optax.sgd(0.1)))
+    keys = [
+        key
+        for leaf in jax.tree.leaves(run._programs.start(1).state)
+        if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+        for key in jax.random.key_data(leaf)
+    ]
+    assert len({tuple(key.tolist()) for key in keys}) == 2
+
+
 def test_the_width_counts_what_several_members_write(monkeypatch):
     """The patches of a convolution with 5 by 5 filters: more than the activations."""
     found = []
-    monkeypatch.setattr("eqbook.ensembles.programs.chunk_width", lambda step, *a, **_: found.append((step, a)) or 1)
+    monkeypatch.setattr("eqbook.ensembles.programs.chunk_width", lambda size, **_: found.append(size) or 1)
     net = eq.Sequential(eq.Conv(16, (5, 5)), eq.Relu(), eq.Conv(16, (5, 5)), eq.GlobalAvgPool(), eq.Dense(3))
     train(net, IMAGES, 1, at_once=None, watch={}, epochs=1)
-    ((step, arguments),) = found
+    (size,) = found
     activations = len(IMAGES) * 8 * 8 * 16 * 4
-    assert width.step_bytes(step, *arguments) > 25 * activations
+    assert size > 25 * activations
 
 
 def test_a_chunk_gets_narrower_with_memory_and_with_the_work_of_a_step(monkeypatch):
@@ -164,15 +199,15 @@ def test_a_chunk_gets_narrower_with_memory_and_with_the_work_of_a_step(monkeypat
     x = jnp.zeros(2**14)
     size = 2 * x.nbytes
     assert width.step_bytes(step, x) == size
-    assert width.chunk_width(step, x) == width.ENOUGH_BYTES["cpu"] // size
-    assert width.chunk_width(step, jnp.zeros(2**22)) == 1
-    assert width.chunk_width(step, jnp.zeros(1)) == width.MOST
+    assert width.chunk_width(size) == width.ENOUGH_BYTES["cpu"] // size
+    assert width.chunk_width(2**25) == 1
+    assert width.chunk_width(8) == width.MOST
     monkeypatch.setattr(width, "free_memory", lambda: 20 * size)
-    assert width.chunk_width(step, x) == 8, "a power of two below a half"
-    assert width.chunk_width(step, x, at_once=2) == 4
-    assert width.chunk_width(step, x, devices=3) == 24
+    assert width.chunk_width(size) == 8, "a power of two below a half"
+    assert width.chunk_width(size, at_once=2) == 4
+    assert width.chunk_width(size, devices=3) == 24
     monkeypatch.setattr(width, "free_memory", lambda: 0)
-    assert width.chunk_width(step, x) == 1
+    assert width.chunk_width(size) == 1
 
 
 def test_free_memory_is_that_of_this_machine():

@@ -12,27 +12,9 @@ from grams.cases import ONE_EACH, SPHERES, inputs
 from literal import literal_gram
 
 import eqbook as eq
-from eqbook.grams import workers
-from eqbook.grams.gram import _plan
-from eqbook.grams.methods.images import _jitted
+from eqbook.grams import tiles, workers
+from eqbook.grams.methods import pixels
 from eqbook.testing import relative_error, tolerance
-
-KEPT = (workers.cores, workers._pool, workers.compiler_options, _plan, _jitted)
-
-
-@pytest.fixture
-def accelerator(monkeypatch):
-    """The package takes the CPU for a GPU."""
-
-    def forget():
-        jax.clear_caches()
-        for function in KEPT:
-            function.cache_clear()
-
-    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    forget()
-    yield
-    forget()
 
 
 def test_the_package_takes_it_for_one(accelerator):
@@ -45,9 +27,64 @@ def test_equals_the_literal_recursion(case, accelerator, x64):
     x = inputs(case.shape, dtype="float64")
     if case.shape == SPHERES["sphere-linear"].shape:
         x = x[:3]  # equal signals have a rule of their own
-    fast, literal = eq.gram(case.net, x), literal_gram(case.net, x, x)
+    assert_same(eq.gram(case.net, x), literal_gram(case.net, x, x))
+
+
+def assert_same(found, expected, bound=1e-12):
     for kind in ("nngp", "ntk"):
-        assert relative_error(getattr(fast, kind), getattr(literal, kind)) < 1e-12
+        assert getattr(found, kind).shape == getattr(expected, kind).shape
+        assert relative_error(getattr(found, kind), getattr(expected, kind)) < bound
+
+
+@pytest.mark.parametrize("name", ["relu-bias", "one-row", "flat-head"])
+@pytest.mark.parametrize("n2", [None, 4])
+def test_tiles_are_put_together_on_the_device(name, n2, accelerator, x64, monkeypatch):
+    case = ONE_EACH[name]
+    x1 = inputs(case.shape, 7, "float64")
+    x2 = None if n2 is None else inputs(case.shape, n2, "float64", seed=1)
+    monkeypatch.setattr(tiles, "aligned", lambda *_: pytest.fail("memory of the host"))
+    found = eq.gram(case.net, x1, x2, tile=3)
+    assert_same(found, literal_gram(case.net, x1, x1 if x2 is None else x2))
+    if x2 is None:
+        np.testing.assert_array_equal(found.ntk, found.ntk.T)
+    np.testing.assert_array_equal(eq.gram(case.net, x1, x2, ("ntk",), tile=3).ntk, found.ntk)
+
+
+def test_tiles_of_a_store_are_those_of_the_device(accelerator, tmp_path):
+    case = ONE_EACH["one-row"]
+    x = inputs(case.shape, 5)
+    kept, again = (eq.gram(case.net, x, tile=2, store=tmp_path) for _ in range(2))
+    plain = eq.gram(case.net, x, tile=2)
+    for kind in ("nngp", "ntk"):
+        np.testing.assert_array_equal(getattr(kept, kind), getattr(plain, kind))
+        np.testing.assert_array_equal(getattr(kept, kind), getattr(again, kind))
+
+
+def test_an_infinite_entry_of_a_late_tile_is_found(accelerator):
+    case = ONE_EACH["one-row"]
+    x = np.array(inputs(case.shape, 7))
+    x[6] *= 1e30
+    with pytest.raises(ValueError, match="got an infinite entry of the NNGP"):
+        eq.gram(case.net, x, tile=2)
+
+
+@pytest.mark.parametrize("n2", [None, 3])
+def test_blocks_of_pixels_cover_all_pairs(n2, accelerator, x64, monkeypatch):
+    """Three by three blocks of which the last overlap those before."""
+    case = ONE_EACH["flat-head"]
+    x1 = inputs(case.shape, 8, "float64")
+    x2 = None if n2 is None else inputs(case.shape, n2, "float64", seed=1)
+    monkeypatch.setattr(pixels, "field_size", lambda: 9 * case.shape[0] * case.shape[1])
+    assert_same(eq.gram(case.net, x1, x2), literal_gram(case.net, x1, x1 if x2 is None else x2))
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_inputs_on_the_device_are_looked_at_there(bad, accelerator):
+    x = inputs((5,), 6).at[4, 2].set(bad)
+    with pytest.raises(ValueError, match=r"`x1`: expected finite numbers, got .* at index \(4, 2\)"):
+        eq.gram(eq.Sequential(eq.Dense(1), eq.Relu()), x)
+    with pytest.raises(ValueError, match="real numbers"):
+        eq.gram(eq.Sequential(eq.Dense(1), eq.Relu()), x.astype("complex64"))
 
 
 def test_gradients_pass_barriers(accelerator, x64):

@@ -48,7 +48,10 @@ def _variance_gather(step: Affine, variance: Field) -> Field:
 def _only(inside: tuple[Interval, Interval], scale: Field) -> Field:
     """The scale inside of a rectangle of pixels, 0 elsewhere."""
     cut = tuple(slice(*interval) for interval in inside)
-    return jnp.zeros_like(scale).at[cut].set(scale[cut])
+    border = [(start, side - stop) for (start, stop), side in zip(inside, scale.shape)]
+    # Not written into zeros: XLA for GPUs takes these for the zeros that other parts of the program compare with, and
+    # lets them be read after they are overwritten.
+    return jnp.pad(scale[cut], [*border, (0, 0)])
 
 
 def _copies(pairs: int, h: int, w: int) -> int:

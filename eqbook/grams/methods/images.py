@@ -1,7 +1,7 @@
 """Gram matrices of images: which pairs of inputs are computed together, and on which core."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any, Protocol
 
@@ -20,7 +20,7 @@ from eqbook.groups import orbit
 from eqbook.layers import Layer
 
 LANES = 16  # entries that one vector instruction holds
-ROWS = 8  # at most so many inputs meet one block, which is copied once for all of them
+ROWS = 8  # on a CPU at most so many inputs meet one block, which is copied once for all of them
 
 
 def field_size() -> int:
@@ -32,8 +32,9 @@ class Core(Protocol):
     """Kernels in front of the head, for pairs along the last axis of the features.
 
     Attributes:
-        by_rows: whether inputs of the first batch meet a block of the second one after the other, or pairs are picked
-            one by one. Picking costs reads of both inputs for every pair, which matters where a pair itself is cheap.
+        by_rows: whether inputs of the first batch meet a block of the second, on a CPU one after the other, or pairs
+            are picked one by one. Picking costs reads of both inputs for every pair, which matters where a pair itself
+            is cheap.
         width: pairs are taken in multiples of this.
         apart: whether an input with itself is computed in another way, by `itself(one, true, ntk)`.
     """
@@ -62,8 +63,8 @@ class Core(Protocol):
 class Work:
     """Items of work, along the first axis of `i` and `j`.
 
-    Item k pairs the inputs `i[k]` and `j[k]`, both `[lanes]`, or each of `i[k]`, `[rows, 1]`, with a block `j[k]`,
-    `[1, lanes]`.
+    Item k pairs the inputs `i[k]` and `j[k]`, both `[lanes]`, or each of a block `i[k]`, `[rows, 1]`, with each of a
+    block `j[k]`, `[1, lanes]`.
     """
 
     i: np.ndarray
@@ -82,8 +83,13 @@ def _picked(i: np.ndarray, j: np.ndarray, core: Core, shape: tuple[int, ...], co
 
 
 def _rows(n1: int, n2: int, symmetric: bool, lanes: int, count: int) -> Work:
-    lanes = min(-(-lanes // LANES) * LANES, n2)
-    rows = max(1, min(-(-n1 // -(-n1 // ROWS)), n1 // count))  # not so many that a core has none
+    if jax.default_backend() == "cpu":
+        lanes = min(-(-lanes // LANES) * LANES, n2)
+        rows = min(-(-n1 // -(-n1 // ROWS)), n1 // count)  # not so many that a core has none
+    else:  # all pairs of a block side by side: as many rows as lanes, of which a symmetric matrix leaves out most
+        side = max(1, math.isqrt(min(lanes, -(-n1 * n2 // count))))
+        rows, lanes = (-(-n // -(-n // side)) for n in (n1, n2))
+    rows = max(1, rows)
     # The last block, and the last rows of a block, overlap those before.
     starts = np.minimum(np.arange(0, n2, lanes), n2 - lanes)
     i, block = map(np.ravel, np.indices((-(-n1 // rows), len(starts))))
@@ -106,23 +112,43 @@ class Images:
 
     core: Core
     head: tuple[Layer, ...] = ()
-    tile: int = 64
+    tile: int = field(default_factory=lambda: workers.entries(64, 256))
 
     def compute(self, x1: Array, x2: Array | None, ntk: bool, mesh: Mesh | None = None) -> Pair:
         """NNGP and NTK, `[n1, n2]`; symmetric if `x2` is `None`."""
-        f1 = _prepare(self.core, x1)
-        f2 = f1 if x2 is None else _prepare(self.core, x2)
         n1, n2 = len(x1), len(x1 if x2 is None else x2)
-        shape, count = x1.shape[1:], workers.count(mesh, f1, f2)
+        shape, count = x1.shape[1:], workers.count(mesh, x1, x2)
         if self.core.by_rows:
             work = _rows(n1, n2, x2 is None, self.core.lanes(shape), count)
         else:
             i, j = np.triu_indices(n1) if x2 is None else map(np.ravel, np.indices((n1, n2)))
             work = _picked(i, j, self.core, shape, count, mesh)
+        same = _coinciding(x1, x2) if self.core.apart else None
+        if jax.default_backend() == "cpu" or mesh is not None or same is not None or workers.is_traced(x1, x2):
+            pair, variances = self._kernels(x1, x2, work, same, ntk, mesh)
+        else:  # an accelerator takes longer to be asked for each of the steps than for a few kernels
+            pair, variances = _at_once(self, x1, x2, work.i, work.j, ntk)
+        return self._with_near(pair, x1, x2, variances, mesh) if ntk else pair
+
+    def _kernels(
+        self, x1: Array, x2: Array | None, work: Work, same: Any, ntk: bool, mesh: Mesh | None
+    ) -> tuple[Pair, Any]:
+        """The matrices, and variances of single inputs in front of the head if it needs them.
+
+        Args:
+            x1: inputs.
+            x2: others, or `None`.
+            work: which pairs are computed together.
+            same: indices of equal inputs that are computed in another way; `None` for none.
+            ntk: whether the NTK is asked for.
+            mesh: devices that share the work.
+        """
+        f1 = _prepare(self.core, x1)
+        f2 = f1 if x2 is None else _prepare(self.core, x2)
+        n1, n2, shape = len(x1), len(x1 if x2 is None else x2), x1.shape[1:]
         pair = _run(self.core, f1, f2, work, shape, ntk, mesh)
         if ntk and pair[1] is None:  # no layer with weights
             pair = pair[0], jnp.zeros_like(pair[0])
-        same = _coinciding(x1, x2) if self.core.apart else None
         variances, own1 = None, None
         if needs_variances(self.head) or same is not None:
             own1 = self.own(f1, n1, shape, ntk, mesh)
@@ -133,7 +159,7 @@ class Images:
         if same is not None:
             diagonal = at(finish(self.head, own1, (own1[0], own1[0])), lambda values: values[same[0]])
             pair = _replaced(pair, same, diagonal)
-        return self._with_near(pair, x1, x2, variances, mesh) if ntk else pair
+        return pair, variances
 
     def _with_near(self, pair: Pair, x1: Array, x2: Array | None, variances: Any, mesh: Mesh | None) -> Pair:
         """The matrices with other entries for the pairs that are near each other."""
@@ -174,11 +200,19 @@ def _run(core: Core, f1: Any, f2: Any, work: Work, shape: tuple[int, ...], ntk: 
     if items < count and terms % count == 0:  # few pairs: the cores share the terms of each sum
         parts = np.arange(terms).reshape(count, -1)
         return at(across(workers.run(run, [(work.i, work.j, part) for part in parts])), sum)
+    if count == 1:
+        return run(work.i, work.j)
     # Shares of one size, the last filled by repetition: a second size would be a second program to compile.
     size = -(-items // count)
     i, j = (np.resize(k, (-(-items // size) * size, *k.shape[1:])) for k in (work.i, work.j))
     shares = [slice(start, start + size) for start in range(0, items, size)]
     return _joined(across(workers.run(run, [(i[s], j[s]) for s in shares])), items)
+
+
+@partial(jax.jit, static_argnames=("images", "ntk"))
+def _at_once(images: Images, x1: Array, x2: Array | None, i: Array, j: Array, ntk: bool) -> tuple[Pair, Any]:
+    """`Images._kernels` as one program for one device."""
+    return images._kernels(x1, x2, Work(i, j), None, ntk, None)
 
 
 @partial(jax.jit, static_argnums=1)
@@ -255,7 +289,10 @@ def _items(
             return core.itself(pick(f1, item[0]), true, ntk)
         if by_rows:
             two = block(f2, item[1][0, 0], item[1].size)
-            return jax.lax.map(lambda row: core.pairs(block(f1, row, 1), two, true, ntk, part), item[0][:, 0])
+            if jax.default_backend() == "cpu":
+                return jax.lax.map(lambda row: core.pairs(block(f1, row, 1), two, true, ntk, part), item[0][:, 0])
+            rows = jax.tree.map(lambda leaf: leaf[..., None, :], block(f1, item[0][0, 0], item[0].size))
+            return jax.vmap(lambda one: core.pairs(one, two, true, ntk, part), -1)(rows)
         return core.pairs(pick(f1, item[0]), pick(f2, item[1]), true, ntk, part)
 
     return jax.lax.map(kernels, (i, j))

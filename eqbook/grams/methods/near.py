@@ -9,6 +9,7 @@ pixels are treated so: other pixels of two such inputs are no nearer to each oth
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -33,12 +34,10 @@ def pairs(
         orbits: what a group makes of others: one of them is enough. Or these as they are, for a group of one element.
         symmetric: whether the others are the same; then i <= j.
     """
-    mask = np.array(_near(x1, orbits))
-    if symmetric and len(mask) == 1:
-        np.fill_diagonal(mask[0], False)  # each input with itself
-    g, i, j = np.nonzero(np.triu(mask) if symmetric else mask)
-    if not len(i):
-        return i, j
+    mask, some = _near(x1, orbits, symmetric)
+    if not some:  # as a rule: one number comes from the device, not one for each pair
+        return np.zeros(0, int), np.zeros(0, int)
+    g, i, j = np.nonzero(np.asarray(mask))
     one, others = np.asarray(x1), np.asarray(orbits)
     # One after the other: where all inputs are near each other, all pairs of them would fill the memory.
     apart = [(one[a] != others[e, b]).any() for e, a, b in zip(g, i, j, strict=True)]
@@ -46,12 +45,18 @@ def pairs(
     return found[0], found[1]
 
 
-@jax.jit
-def _near(x1: Float[Array, "n1 ..."], orbits: Float[Array, "order n2 ..."]) -> Bool[Array, "order n1 n2"]:
+@partial(jax.jit, static_argnums=2)
+def _near(
+    x1: Float[Array, "n1 ..."], orbits: Float[Array, "order n2 ..."], symmetric: bool
+) -> tuple[Bool[Array, "order n1 n2"], Bool[Array, ""]]:
+    """Which pairs have a cosine above `NEAR`, and whether any has."""
     one, others = x1.reshape(len(x1), -1), orbits.reshape(-1, x1[0].size)
     one, others = (x / size((x * x).T)[:, None] for x in (one, others))
     cosines = jnp.matmul(one, others.T, precision="highest") / one.shape[1]
-    return jnp.moveaxis(cosines.reshape(len(one), *orbits.shape[:2]), 1, 0) > NEAR
+    mask = jnp.moveaxis(cosines.reshape(len(one), *orbits.shape[:2]), 1, 0) > NEAR
+    if symmetric:  # of a single orbit's element without each input and itself
+        mask = jnp.triu(mask, 1 if len(orbits) == 1 else 0)
+    return mask, mask.any()
 
 
 def size(squares: Float[Array, "... n"]) -> Float[Array, " n"]:

@@ -5,7 +5,7 @@ comes from their difference, and a relu network's NTK is exact to rounding there
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
@@ -167,6 +167,13 @@ def _join(parts: list[Array], new: tuple[int, ...], symmetric: bool) -> Array:
     return jnp.triu(kernel) + jnp.triu(kernel, 1).T if symmetric else kernel
 
 
+@partial(jax.jit, static_argnums=(0, 1, 2))
+def _whole(layers: tuple[Layer, ...], ntk: bool, symmetric: bool, x2: Array, x1: Array) -> Pair:
+    """All rows, in one program."""
+    pair = _block(layers, ntk, symmetric, x2, x1, jnp.arange(len(x1)))
+    return at(pair, lambda kernel: _join([kernel], (0,), symmetric))
+
+
 @dataclass(frozen=True)
 class Vectors:
     """Kernels of vectors, or of images that the network flattens first.
@@ -177,12 +184,12 @@ class Vectors:
     """
 
     layers: tuple[Layer, ...]
-    tile: int = 768
+    tile: int = field(default_factory=lambda: workers.entries(768, 4096))
 
     def compute(self, x1: Array, x2: Array | None, ntk: bool, mesh: Mesh | None = None) -> Pair:
         """NNGP and NTK, `[n1, n2]`; symmetric if `x2` is `None`."""
         symmetric = x2 is None
-        x1, other = (x.reshape(len(x), -1) for x in (x1, x1 if symmetric else x2))
+        x1, other = (x if x.ndim == 2 else x.reshape(len(x), -1) for x in (x1, x1 if symmetric else x2))
         if mesh is not None:
             size = -(-len(x1) // mesh.size) * mesh.size
             padded = [jnp.resize(a, (size, *a.shape[1:])) for a in (x1, jnp.arange(len(x1)))]
@@ -190,6 +197,8 @@ class Vectors:
             parts, new = [at(block(other, *padded), lambda kernel: kernel[: len(x1)])], (0,)
         else:
             count = workers.count(mesh, x1, other) if len(x1) >= SHARED else 1
+            if count == 1:
+                return _whole(self.layers, ntk, symmetric, other, x1)
             size = -(-len(x1) // count)
             starts = [min(k * size, len(x1) - size) for k in range(count)]  # the last part overlaps the one before
             run = partial(_part, self.layers, ntk, symmetric, size, other, x1)
