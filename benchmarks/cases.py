@@ -27,7 +27,8 @@ class Case:
         peer: name of an entry of `benchmarks.peers.PEERS`, or `None`.
         peer_n: how many inputs the peer takes; `n` if not given. Times are then compared per entry. 3 inputs are 6
             pairs, which fill two cores; 2 are 3 pairs, and one core would wait.
-        targets: any of `ratio` (peer's time over ours), `seconds_per_entry`, `bytes` (peak memory beyond inputs).
+        targets: any of `ratio` (peer's time over ours, on a CPU), `seconds_per_entry`, `bytes` (peak memory beyond
+            inputs).
         more_n: another number of inputs, at which memory is measured too.
         small: shape of one input, and network, for a quick run.
         accelerator_only: whether the case is left out on a CPU unless it is named.

@@ -31,7 +31,7 @@ from eqbook.networks import PatchConv, mean_pool
 from eqbook.testing import relative_error, tolerance
 
 SIDE, CLASSES = 28, 10
-TARGETS = {"cpu": 2.0, "gpu": 10.0}  # times faster than the peer
+TARGETS = {"cpu": 2.0, "gpu": 10.0}  # times as fast as the peer
 ROUNDS, BUDGET = 7, 75.0  # at most; seconds after which no further round begins
 
 
@@ -196,7 +196,7 @@ def show(record: dict[str, Any]) -> None:
             f"  {name}: median {t['median_s']:.4g} s, {t['best_s']:.4g} to {t['worst_s']:.4g}, {t['runs']} runs; "
             f"processor {t['cpu_s']:.4g} s; {t['operations_per_s']:.3g} operations/s, {t['fraction']:.0%} of the peak"
         )
-    print(f"  {goal['reached']:.2f} times faster (target {goal['target']}: {'met' if goal['met'] else 'MISSED'})")
+    print(f"  {goal['reached']:.2f} times as fast (target {goal['target']}: {'met' if goal['met'] else 'MISSED'})")
 
 
 def load(backend: str = "cpu", folder: Path = RESULTS) -> dict[str, Any] | None:
@@ -217,7 +217,7 @@ def table(record: dict[str, Any]) -> Table:
     told = "".join(f", {name}={value}" for name, value in record["options"].items())
     caption = (
         f"{size['members']} members of {record['parameters']:,} parameters, {size['images']} images in batches of "
-        f"{size['batch']}{told}: {goal['reached']:.2f} times faster{judged}. {one['what'].capitalize()}: relative "
+        f"{size['batch']}{told}: {goal['reached']:.2f} times as fast{judged}. {one['what'].capitalize()}: relative "
         f"difference {one['difference']:.0e} (bound {one['bound']:.0e})."
     )
     head = ("members", "median time", "spread", "processor time", "operations per second", "of the peak")

@@ -88,7 +88,7 @@ def size(value: float) -> str:
 
 
 SHOWN = {
-    "ratio": ("{} times faster", "{:.3g}".format),
+    "ratio": ("{} times as fast", "{:.3g}".format),
     "seconds_per_entry": ("{} an entry", seconds),
     "bytes": ("{} of memory", size),
 }
@@ -104,7 +104,8 @@ def speed(records: dict[str, dict[str, Any]]) -> Table:
             # Fewer entries were computed than the case has: the time of all of them is a projection.
             about = "about " if peer["scaled"] else ""
             theirs = about + seconds(peer["s_per_entry"] * record["entries"])
-        aimed = [one for one in record["targets"] if one["target"] is not None] or record["targets"]
+        aims = [one for one in record["targets"] if one["target"] is not None or one["what"] == "ratio"]
+        aimed = aims or record["targets"]
         reached = [SHOWN[one["what"]][0].format(SHOWN[one["what"]][1](one["reached"])) for one in aimed]
         target = [
             MISSING

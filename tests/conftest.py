@@ -101,9 +101,8 @@ def accelerator(monkeypatch):
     from eqbook.ensembles import epoch
     from eqbook.grams import workers
     from eqbook.grams.gram import _plan
-    from eqbook.grams.methods.images import _jitted
 
-    functions = (workers.cores, workers._pool, workers.compiler_options, _plan, _jitted, epoch._initializer)
+    functions = (workers.cores, workers._pool, workers.compiler_options, workers.jitted, _plan, epoch._initializer)
 
     def forget():
         jax.clear_caches()

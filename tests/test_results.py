@@ -178,9 +178,12 @@ def test_benchmark_is_found_beside_the_book_and_missed_with_an_error(monkeypatch
     (tmp_path / "book").mkdir()
     (tmp_path / "_config.yml").touch()
     (folder / "case_2.json").write_text('{"s": 1.5}')
+    (folder / "case_2-gpu.json").write_text('{"s": 0.5}')
     (folder / "torn.json").write_text('{"s": 1')
     monkeypatch.chdir(tmp_path / "book")
-    assert results.benchmark("case_2") == {"s": 1.5}
+    assert results.benchmark("case_2") == {"s": 1.5} and results.benchmark("case_2", "gpu") == {"s": 0.5}
+    with pytest.raises(ResultsError, match="`backend`: expected a name of letters"):
+        results.benchmark("case_2", "/gpu")
     for case, message in (
         ("other", r"no benchmarks/results/other\.json .* run inside a checkout"),
         ("../case_2", "`case`: expected a name of letters"),

@@ -15,6 +15,7 @@ from eqbook.ensembles.epoch import (
     Member,
     Recipe,
     abstract_member,
+    abstract_outputs,
     chunk_initializer,
     held_by,
     initializer,
@@ -85,13 +86,13 @@ class Programs:
 
     def room(self, records: int, members: int, x: np.ndarray) -> np.ndarray:
         """An array for the outputs of members on inputs, `[records, members, n, k]`."""
-        found = jax.eval_shape(self.recipe.net.apply, self._one, jax.ShapeDtypeStruct(x.shape, self._dtype(x)))
+        found = abstract_outputs(self.recipe.net, self._key, jax.ShapeDtypeStruct(x.shape, self._dtype(x)))
         return np.empty((records, members, *found.shape), found.dtype)
 
     @property
     def output_shape(self) -> tuple[int, ...]:
         """Shape of a member's outputs for one input."""
-        return jax.eval_shape(self.recipe.net.apply, self._one, self._example).shape
+        return abstract_outputs(self.recipe.net, self._key, self._example).shape
 
     def check_inputs(self, x: Any) -> None:
         """Raise unless inputs are like those of the training."""

@@ -63,10 +63,11 @@ def gram(
     the result has as few: sums over thousands of pixels would stand still or overflow in them, and are made in 32.
 
     The matrix is computed in tiles, those of a symmetric one once. Beyond the result this takes the memory of two
-    tiles, one of which is written while the other is computed, and where the result lies on another device than a CPU
-    that of a copy; each of several processes keeps its share of the tiles besides. Inside `jit` and `grad`, inputs that
-    depend on the function's arguments make one tile of the whole matrix, with all the memory that this takes; inputs
-    that do not are known, and their matrix is computed once, when the function is traced.
+    tiles, one of which is written while the other is computed; each of several processes keeps its share of the tiles
+    besides. An accelerator holds the matrix from the start; with a store, a mesh or several processes it is put
+    together on the host, and then copied. Inside `jit` and `grad`, inputs that depend on the function's arguments make
+    one tile of the whole matrix, with all the memory that this takes; inputs that do not are known, and their matrix is
+    computed once, when the function is traced.
 
     Correlations within a few roundings of 1 count as 1: there the NTK of a relu network, whose derivative jumps, knows
     the angle between two inputs to the square root of a rounding only. Images with a cosine above 0.99, and vectors on

@@ -9,6 +9,14 @@ from typing import Any
 import jax
 from jax.sharding import Mesh, PartitionSpec
 
+OPTIONS = {
+    # XLA uses vectors of 256 bits on processors that have 512: long loops of plain arithmetic gain from the full width.
+    "cpu": {"xla_cpu_prefer_vector_width": 512},
+    # For each shape of a matrix product XLA tries dozens of programs of its own against those of cuBLAS. On an H200
+    # that took 7 s, and what it chose was no faster; products are a small part of a kernel's time.
+    "gpu": {"xla_gpu_enable_triton_gemm": False},
+}
+
 
 @cache
 def cores() -> int:
@@ -83,18 +91,27 @@ def _submit(pool: ThreadPoolExecutor, function: Callable, *args: Any) -> Future:
 
 @cache
 def compiler_options() -> dict[str, Any] | None:
-    """Options for the CPU compiler; `None` where it does not know them.
-
-    XLA uses vectors of 256 bits on processors that have 512: long loops of plain arithmetic gain from the full width.
-    """
-    if jax.default_backend() != "cpu":
+    """Options for the compiler, see `OPTIONS`; `None` where it does not know them."""
+    options = OPTIONS.get(jax.default_backend())
+    if options is None:
         return None
-    options = {"xla_cpu_prefer_vector_width": 512}
     try:
         jax.jit(lambda x: x + 1, compiler_options=options)(0)
     except Exception:  # noqa: BLE001 - an option that this compiler does not know is not an error of the user's
         return None
     return options
+
+
+@cache
+def jitted(function: Callable, static: tuple[int, ...], traced: bool) -> Callable:
+    """`function` jitted with the compiler's options; without them inside another jit: they belong to the outermost one.
+
+    Args:
+        function: what to compile.
+        static: which arguments are part of the program.
+        traced: whether an argument is abstract.
+    """
+    return jax.jit(function, static_argnums=static, compiler_options=None if traced else compiler_options())
 
 
 @cache

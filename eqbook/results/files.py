@@ -35,21 +35,24 @@ def results_dir() -> Path:
     )
 
 
-def benchmark(case: str) -> dict[str, Any]:
-    """A recorded benchmark: `benchmarks/results/<case>.json` of the book that `results_dir` describes.
+def benchmark(case: str, backend: str = "cpu") -> dict[str, Any]:
+    """A recorded benchmark of the book that `results_dir` describes: `benchmarks/results/<case>.json`.
 
     Args:
         case: name of the benchmark, such as `c4_16`.
+        backend: where it ran, `"cpu"` or `"gpu"`; records of the latter are `<case>-gpu.json`.
 
     Raises:
-        ResultsError: if `case` is not a plain name, or there is no such record, or it cannot be read.
+        ResultsError: if a name is not a plain one, or there is no such record, or it cannot be read.
     """
     _check_name("case", case)
+    _check_name("backend", backend)
+    name = case if backend == "cpu" else f"{case}-{backend}"
     for root in _books():
-        if (path := root / "benchmarks" / "results" / f"{case}.json").is_file():
+        if (path := root / "benchmarks" / "results" / f"{name}.json").is_file():
             return load_json(path)
     raise ResultsError(
-        f"no benchmarks/results/{case}.json above {Path.cwd()}; run inside a checkout of the book, with the name of a "
+        f"no benchmarks/results/{name}.json above {Path.cwd()}; run inside a checkout of the book, with the name of a "
         "recorded benchmark."
     )
 

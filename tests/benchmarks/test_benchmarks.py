@@ -80,7 +80,7 @@ def test_a_record_becomes_a_table(tmp_path, monkeypatch, capsys):
     read = report.load("cpu", tmp_path)
     assert list(read) == ["fcn"], "a try is no record"
     text = repr(report.speed(read))
-    assert "3 times faster; 3.00 GiB of memory" in text and "2 (met); 2.00 GiB (missed)" in text
+    assert "3 times as fast; 3.00 GiB of memory" in text and "2 (met); 2.00 GiB (missed)" in text
     read["fcn"]["peer"]["median_s"] = 0.29
     assert "took 145 ms; in this record it took so many times as long: 2 (fcn)." in repr(report.speed(read))
     assert report.pace({"so3": read["fcn"]}) == "", "no case that was timed elsewhere"

@@ -29,7 +29,7 @@ def test_a_try_is_no_record(record, tmp_path, capsys):
     assert read == json.loads(json.dumps(record | {"smoke": False}))
     ensembles.show(read)
     out = capsys.readouterr().out
-    assert "3 members of" in out and "times faster" in out
+    assert "3 members of" in out and "times as fast" in out
     assert "one after the other" in repr(ensembles.table(read))
 
 

@@ -261,7 +261,7 @@ def test_cores_share_one_program(monkeypatch):
     net = eq.Sequential(eq.Conv(1, (3, 3), W_std=1.1), eq.Relu(), eq.Flatten(), eq.Dense(1))
     x = jax.random.normal(jax.random.key(5), (21, 4, 4, 1))
     assert len(_rows(17, 4, False, 16, 1).i) == len(_rows(17, 4, False, 16, 2).i) == 3
-    compiled, found = images._jitted(False)._cache_size, {}
+    compiled, found = workers.jitted(images._items, (0, 1, 2), False)._cache_size, {}
     for cores in (1, 2):
         monkeypatch.setattr(workers, "cores", lambda cores=cores: cores)
         before = compiled()

@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from typing import Any, Protocol
 
 import jax
@@ -124,10 +124,10 @@ class Images:
             i, j = np.triu_indices(n1) if x2 is None else map(np.ravel, np.indices((n1, n2)))
             work = _picked(i, j, self.core, shape, count, mesh)
         same = _coinciding(x1, x2) if self.core.apart else None
-        if jax.default_backend() == "cpu" or mesh is not None or same is not None or workers.is_traced(x1, x2):
+        if jax.default_backend() == "cpu" or mesh is not None or workers.is_traced(x1, x2):
             pair, variances = self._kernels(x1, x2, work, same, ntk, mesh)
         else:  # an accelerator takes longer to be asked for each of the steps than for a few kernels
-            pair, variances = _at_once(self, x1, x2, work.i, work.j, ntk)
+            pair, variances = workers.jitted(_at_once, (0, 1), False)(self, ntk, x1, x2, work.i, work.j, same)
         return self._with_near(pair, x1, x2, variances, mesh) if ntk else pair
 
     def _kernels(
@@ -166,8 +166,7 @@ class Images:
         core, others = self.core.nearer(), x1 if x2 is None else x2
         if core is None or workers.is_traced(x1, x2):  # inside `jit` values are not known
             return pair
-        orbits = orbit(core.action, others) if isinstance(core, Orbit) else others[None]
-        i, j = near.pairs(x1, orbits, x2 is None)
+        i, j = near.pairs(x1, orbit(core.action, others) if isinstance(core, Orbit) else others, x2 is None)
         if not len(i):
             return pair
         # Of few different lengths, for each of which a program is compiled.
@@ -195,7 +194,7 @@ def _run(core: Core, f1: Any, f2: Any, work: Work, shape: tuple[int, ...], ntk: 
         i, j = (jnp.asarray(np.resize(k, (-(-items // count) * count, *k.shape[1:]))) for k in (work.i, work.j))
         pair = workers.sharded(_items, (core, ntk, by_rows), mesh, 3)(f1, f2, true, i, j)
         return at(pair, lambda kernel: kernel[:items])
-    run = partial(_jitted(workers.is_traced(f1, f2)), core, ntk, by_rows, f1, f2, true)
+    run = partial(workers.jitted(_items, (0, 1, 2), workers.is_traced(f1, f2)), core, ntk, by_rows, f1, f2, true)
     terms = core.terms(shape, work.j.shape[-1])
     if items < count and terms % count == 0:  # few pairs: the cores share the terms of each sum
         parts = np.arange(terms).reshape(count, -1)
@@ -209,10 +208,9 @@ def _run(core: Core, f1: Any, f2: Any, work: Work, shape: tuple[int, ...], ntk: 
     return _joined(across(workers.run(run, [(i[s], j[s]) for s in shares])), items)
 
 
-@partial(jax.jit, static_argnames=("images", "ntk"))
-def _at_once(images: Images, x1: Array, x2: Array | None, i: Array, j: Array, ntk: bool) -> tuple[Pair, Any]:
+def _at_once(images: Images, ntk: bool, x1: Array, x2: Array | None, i: Array, j: Array, same: Any) -> tuple[Pair, Any]:
     """`Images._kernels` as one program for one device."""
-    return images._kernels(x1, x2, Work(i, j), None, ntk, None)
+    return images._kernels(x1, x2, Work(i, j), same, ntk, None)
 
 
 @partial(jax.jit, static_argnums=1)
@@ -260,8 +258,11 @@ def _coinciding(x1: Array, x2: Array | None) -> tuple[np.ndarray, np.ndarray] | 
     return tuple(np.array(pairs).T) if pairs else None
 
 
-@partial(jax.jit, static_argnums=0)
 def _prepare(core: Core, x: Array) -> Any:
+    return workers.jitted(_features, (0,), workers.is_traced(x))(core, x)
+
+
+def _features(core: Core, x: Array) -> Any:
     return core.prepare(x)
 
 
@@ -296,10 +297,3 @@ def _items(
         return core.pairs(pick(f1, item[0]), pick(f2, item[1]), true, ntk, part)
 
     return jax.lax.map(kernels, (i, j))
-
-
-@cache
-def _jitted(traced: bool) -> Any:
-    # Compiler options belong to the outermost jit.
-    options = None if traced else workers.compiler_options()
-    return jax.jit(_items, static_argnums=(0, 1, 2), compiler_options=options)

@@ -9,13 +9,12 @@ pixels are treated so: other pixels of two such inputs are no nearer to each oth
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from eqbook.grams import workers
 from eqbook.grams.methods.program import Affine, Branch, Pointwise
 from eqbook.grams.methods.steps import Field, Pair, Walk
 
@@ -24,38 +23,36 @@ NEAR = 0.99  # cosine of inputs: a covariance of those farther apart has enough 
 Near = tuple[Field, Field | None, Field]  # NNGP, NTK and semivariance
 
 
-def pairs(
-    x1: Float[Array, "n1 ..."], orbits: Float[Array, "order n2 ..."], symmetric: bool
-) -> tuple[np.ndarray, np.ndarray]:
+def pairs(x1: Float[Array, "n1 ..."], others: Float[Array, "..."], symmetric: bool) -> tuple[np.ndarray, np.ndarray]:
     """Indices (i, j) of inputs that are near each other and do not coincide.
 
     Args:
         x1: inputs.
-        orbits: what a group makes of others: one of them is enough. Or these as they are, for a group of one element.
+        others: other inputs, `[n2, ...]`, or all that a group makes of them, `[order, n2, ...]`: one is enough.
         symmetric: whether the others are the same; then i <= j.
     """
-    mask, some = _near(x1, orbits, symmetric)
+    mask, some = workers.jitted(_near, (2,), False)(x1, others, symmetric)
     if not some:  # as a rule: one number comes from the device, not one for each pair
         return np.zeros(0, int), np.zeros(0, int)
     g, i, j = np.nonzero(np.asarray(mask))
-    one, others = np.asarray(x1), np.asarray(orbits)
+    one, others = np.asarray(x1), np.asarray(others).reshape(-1, mask.shape[2], *x1.shape[1:])
     # One after the other: where all inputs are near each other, all pairs of them would fill the memory.
     apart = [(one[a] != others[e, b]).any() for e, a, b in zip(g, i, j, strict=True)]
     found = np.unique(np.stack([i, j])[:, np.array(apart, bool)], axis=1)
     return found[0], found[1]
 
 
-@partial(jax.jit, static_argnums=2)
 def _near(
-    x1: Float[Array, "n1 ..."], orbits: Float[Array, "order n2 ..."], symmetric: bool
+    x1: Float[Array, "n1 ..."], others: Float[Array, "..."], symmetric: bool
 ) -> tuple[Bool[Array, "order n1 n2"], Bool[Array, ""]]:
     """Which pairs have a cosine above `NEAR`, and whether any has."""
-    one, others = x1.reshape(len(x1), -1), orbits.reshape(-1, x1[0].size)
-    one, others = (x / size((x * x).T)[:, None] for x in (one, others))
-    cosines = jnp.matmul(one, others.T, precision="highest") / one.shape[1]
-    mask = jnp.moveaxis(cosines.reshape(len(one), *orbits.shape[:2]), 1, 0) > NEAR
-    if symmetric:  # of a single orbit's element without each input and itself
-        mask = jnp.triu(mask, 1 if len(orbits) == 1 else 0)
+    order = others.shape[0] if others.ndim > x1.ndim else 1
+    one, two = (x.reshape(-1, x1[0].size) for x in (x1, others))
+    one, two = (x / size((x * x).T)[:, None] for x in (one, two))
+    cosines = jnp.matmul(one, two.T, precision="highest") / one.shape[1]
+    mask = jnp.moveaxis(cosines.reshape(len(one), order, -1), 1, 0) > NEAR
+    if symmetric:  # without each input and itself, unless that is what a group makes of it
+        mask = jnp.triu(mask, 1 if order == 1 else 0)
     return mask, mask.any()
 
 

@@ -167,7 +167,6 @@ def _join(parts: list[Array], new: tuple[int, ...], symmetric: bool) -> Array:
     return jnp.triu(kernel) + jnp.triu(kernel, 1).T if symmetric else kernel
 
 
-@partial(jax.jit, static_argnums=(0, 1, 2))
 def _whole(layers: tuple[Layer, ...], ntk: bool, symmetric: bool, x2: Array, x1: Array) -> Pair:
     """All rows, in one program."""
     pair = _block(layers, ntk, symmetric, x2, x1, jnp.arange(len(x1)))
@@ -198,7 +197,8 @@ class Vectors:
         else:
             count = workers.count(mesh, x1, other) if len(x1) >= SHARED else 1
             if count == 1:
-                return _whole(self.layers, ntk, symmetric, other, x1)
+                whole = workers.jitted(_whole, (0, 1, 2), workers.is_traced(x1, other))
+                return whole(self.layers, ntk, symmetric, other, x1)
             size = -(-len(x1) // count)
             starts = [min(k * size, len(x1) - size) for k in range(count)]  # the last part overlaps the one before
             run = partial(_part, self.layers, ntk, symmetric, size, other, x1)
