@@ -72,8 +72,10 @@ def _finite_on_accelerator(value: Any, real: bool) -> bool:
     """Whether an array that an accelerator holds is one of finite numbers; looked at there, not copied to the host."""
     if not isinstance(value, jax.Array) or jax.default_backend() == "cpu":
         return False
-    kinds = jnp.floating if real else jnp.inexact
-    return jnp.issubdtype(value.dtype, kinds) and bool(_all_finite(value))
+    if not jnp.issubdtype(value.dtype, jnp.floating if real else jnp.inexact):
+        return False
+    with jax.ensure_compile_time_eval():  # inside of the user's jit too
+        return bool(_all_finite(value))
 
 
 @jax.jit

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -103,28 +103,8 @@ def init_member(net: Any, key: jax.Array, example: Array) -> Any:
 
 
 def abstract_member(net: Any, key: jax.Array, example: Array) -> Any:
-    """Shapes and dtypes of the parameters of one member. Known again: tracing a network takes long."""
-    return _abstract_member(net, held_by(net), *map(_shape_of, (key, example)), jax.config.jax_enable_x64)
-
-
-def abstract_outputs(net: Any, key: jax.Array, x: Array) -> Any:
-    """Shape and dtype of the outputs of one member."""
-    return _abstract_outputs(net, held_by(net), *map(_shape_of, (key, x)), jax.config.jax_enable_x64)
-
-
-@lru_cache(maxsize=64)
-def _abstract_member(net: Any, held: tuple, key: Any, example: Any, _x64: bool) -> Any:
-    return jax.eval_shape(partial(_init, net, held), key, example)
-
-
-@lru_cache(maxsize=64)
-def _abstract_outputs(net: Any, held: tuple, key: Any, x: Any, x64: bool) -> Any:
-    example = jax.ShapeDtypeStruct((1, *x.shape[1:]), x.dtype)
-    return jax.eval_shape(net.apply, _abstract_member(net, held, key, example, x64), x)
-
-
-def _shape_of(x: Any) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(x.shape, x.dtype)
+    """Shapes and dtypes of the parameters of one member."""
+    return jax.eval_shape(partial(_init, net, ()), key, example)
 
 
 @cache

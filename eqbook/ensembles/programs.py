@@ -15,7 +15,6 @@ from eqbook.ensembles.epoch import (
     Member,
     Recipe,
     abstract_member,
-    abstract_outputs,
     chunk_initializer,
     held_by,
     initializer,
@@ -53,16 +52,21 @@ class Programs:
         return range(chunk * self.width, (chunk + 1) * self.width)
 
     def start(self, chunk: int) -> Member:
-        """A chunk before training: on an accelerator it lies there, else on the host."""
+        """A chunk before training: on an accelerator it lies there, else on the host.
+
+        On the host, too, if devices share it, of which none should hold all, or if the user said where arrays lie.
+        """
         members = np.asarray(self.members(chunk), np.uint32)
-        if jax.default_backend() == "cpu":
+        bound = self.mesh is not None or self._key.committed or self._example.committed
+        on_host = jax.default_backend() == "cpu" or bound
+        if on_host:
             keys = [member_keys(self._key, m)[0] for m in members]
             # Stacked by NumPy: XLA would compile a program for a stack of hundreds of arrays.
             drawn = [jax.tree.map(np.asarray, self._init(key, self._example)) for key in keys]
             params = jax.tree.map(lambda *leaves: np.stack(leaves), *drawn)
         else:
             params = self._init_chunk(self._key, members, self._example)
-        state = jax.tree.map(partial(_own, members=members), self._init_state(params))
+        state = jax.tree.map(partial(_own, members=members, on_host=on_host), self._init_state(params))
         dtype = jnp.result_type(float)
         total, lost, bad = (np.zeros(self.width, kind) for kind in (dtype, dtype, np.int32))
         return Member(params, state, total, lost, bad)
@@ -86,13 +90,13 @@ class Programs:
 
     def room(self, records: int, members: int, x: np.ndarray) -> np.ndarray:
         """An array for the outputs of members on inputs, `[records, members, n, k]`."""
-        found = abstract_outputs(self.recipe.net, self._key, jax.ShapeDtypeStruct(x.shape, self._dtype(x)))
+        found = jax.eval_shape(self.recipe.net.apply, self._one, jax.ShapeDtypeStruct(x.shape, self._dtype(x)))
         return np.empty((records, members, *found.shape), found.dtype)
 
     @property
     def output_shape(self) -> tuple[int, ...]:
         """Shape of a member's outputs for one input."""
-        return abstract_outputs(self.recipe.net, self._key, self._example).shape
+        return jax.eval_shape(self.recipe.net.apply, self._one, self._example).shape
 
     def check_inputs(self, x: Any) -> None:
         """Raise unless inputs are like those of the training."""
@@ -257,12 +261,12 @@ def _shapes(recipe: Recipe, one: Any, width: int) -> Member:
     return Member(params, state, *[number(jnp.result_type(float))] * 2, number(jnp.int32))
 
 
-def _own(leaf: Array, members: np.ndarray) -> Array | np.ndarray:
+def _own(leaf: Array, members: np.ndarray, on_host: bool) -> Array | np.ndarray:
     """A leaf of the optimisers' first states; a random key, alike for all, becomes one for each member."""
     if jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key):
         return jax.vmap(jax.random.fold_in)(leaf, members)
     # On an accelerator a copy: an optimiser may keep the first parameters, and no memory can be given up twice.
-    return np.asarray(leaf) if jax.default_backend() == "cpu" else jnp.copy(leaf)
+    return np.asarray(leaf) if on_host else jnp.copy(leaf)
 
 
 @jax.jit

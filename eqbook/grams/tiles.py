@@ -116,6 +116,7 @@ def assemble(
             return tuple(jax.device_put(kernel, device) for kernel in whole)
         for job in workers.ahead(jobs):
             place(*job)
+            del job  # two tiles are held, not a third
         return tuple(whole)
 
 

@@ -71,13 +71,12 @@ def behind(function: Callable, jobs: Iterable[tuple]) -> None:
 
 def ahead(jobs: Iterable[tuple]) -> Iterator[tuple]:
     """Each job once the next one is made: a device has work before anyone waits for what it was given last."""
-    last = None
+    waiting: list[tuple] = []
     for job in jobs:
-        if last is not None:
-            yield last
-        last = job
-    if last is not None:
-        yield last
+        waiting.append(job)
+        if len(waiting) > 1:
+            yield waiting.pop(0)  # and is not held here any longer
+    yield from waiting
 
 
 def _submit(pool: ThreadPoolExecutor, function: Callable, *args: Any) -> Future:

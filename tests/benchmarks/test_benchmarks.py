@@ -96,11 +96,14 @@ def test_targets_are_judged_by_what_was_measured():
         "ours": {"s_per_entry": 1.0},
         "peer": {"s_per_entry": 149.0},
         "memory": {"ours": {"20": 2**31, "80": 2**31 + 1}},
+        "circumstances": {"backend": "cpu"},
     }
     met = {one["what"]: one["met"] for one in kernels._targets(case, record)}
     assert met == {"seconds_per_entry": None, "ratio": False, "bytes": False}
     record["peer"]["s_per_entry"] = 150.0
     assert kernels._targets(case, record)[1]["met"]
+    record["circumstances"]["backend"] = "gpu"
+    assert [one["target"] for one in kernels._targets(case, record)] == [None, None, 2**31], "ratios are of two cores"
 
 
 def test_every_target_of_the_table_can_be_judged():

@@ -36,6 +36,7 @@ def assert_same(found, expected, bound=1e-12):
         assert relative_error(getattr(found, kind), getattr(expected, kind)) < bound
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", ["relu-bias", "one-row", "flat-head"])
 @pytest.mark.parametrize("n2", [None, 4])
 def test_tiles_are_put_together_on_the_device(name, n2, accelerator, x64, monkeypatch):
@@ -106,3 +107,21 @@ def test_gradients_pass_barriers(accelerator, x64):
     scale = abs(float(literal))
     assert abs(fast - literal) < tolerance(np.float64, 1e3) * scale
     assert abs(slope - literal) < tolerance(np.float64, 1e3) * scale
+
+
+@pytest.mark.parametrize("name", ["relu-bias", "flat-head"])
+def test_known_inputs_meet_abstract_ones(name, accelerator, x64):
+    """Arrays of JAX inside of the user's jit: what is done with the known ones alone is traced as well."""
+    case = ONE_EACH[name]
+    x, known = inputs(case.shape, 3, "float64"), inputs(case.shape, 2, "float64", seed=1)
+    assert_same(jax.jit(lambda x: eq.gram(case.net, x, known))(x), eq.gram(case.net, x, known))
+    assert_same(jax.jit(lambda x: eq.gram(case.net, known, x))(x), eq.gram(case.net, known, x))
+
+
+def test_equal_signals_in_any_number(accelerator, x64):
+    case = SPHERES["sphere-linear"]
+    x = inputs(case.shape, 4, "float64")
+    for others in (x[1:4], x[:1], x[2:] + 1):
+        found = eq.gram(case.net, x, others)
+        whole = eq.gram(case.net, np.concatenate([x, others]))
+        np.testing.assert_allclose(found.ntk, whole.ntk[:4, 4:], 1e-12)

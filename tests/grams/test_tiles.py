@@ -204,6 +204,18 @@ def test_known_inputs_inside_jit_are_computed_as_outside(tmp_path, name, asarray
         assert slope == whole.ntk[0, 1]
 
 
+@pytest.mark.parametrize("name", ["relu-bias", "flat-head"])
+def test_known_arrays_meet_abstract_ones(name):
+    """Inside of the user's jit, what is done with the known ones alone is traced as well."""
+    net, shape, _ = CASES[name]
+    x, known = inputs(shape, 3), inputs(shape, 2, seed=1)
+    for a, b in ((0, 1), (1, 0)):
+        found = jax.jit(lambda x, a=a, b=b: eq.gram(net, (x, known)[a], (x, known)[b]))(x)
+        whole = eq.gram(net, (x, known)[a], (x, known)[b])
+        for kind in KINDS:
+            assert relative_error(getattr(found, kind), getattr(whole, kind)) < tolerance(jnp.float32, 36)
+
+
 @pytest.mark.parametrize("damage", ["truncated", "empty", "bit flipped in the data", "bit flipped in the checksum"])
 def test_damaged_tile_is_computed_again(tmp_path, count, damage):
     x = inputs(SHAPE)

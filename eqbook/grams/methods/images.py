@@ -127,7 +127,8 @@ class Images:
         if jax.default_backend() == "cpu" or mesh is not None or workers.is_traced(x1, x2):
             pair, variances = self._kernels(x1, x2, work, same, ntk, mesh)
         else:  # an accelerator takes longer to be asked for each of the steps than for a few kernels
-            pair, variances = workers.jitted(_at_once, (0, 1), False)(self, ntk, x1, x2, work.i, work.j, same)
+            padded = None if same is None else _padded(*same)
+            pair, variances = workers.jitted(_at_once, (0, 1), False)(self, ntk, x1, x2, work.i, work.j, padded)
         return self._with_near(pair, x1, x2, variances, mesh) if ntk else pair
 
     def _kernels(
@@ -169,9 +170,7 @@ class Images:
         i, j = near.pairs(x1, orbit(core.action, others) if isinstance(core, Orbit) else others, x2 is None)
         if not len(i):
             return pair
-        # Of few different lengths, for each of which a program is compiled.
-        padded = [np.resize(k, 2 ** math.ceil(math.log2(len(i)))) for k in (i, j)]
-        work = _picked(*padded, core, x1.shape[1:], workers.count(mesh, x1, others), mesh)
+        work = _picked(*_padded(i, j), core, x1.shape[1:], workers.count(mesh, x1, others), mesh)
         found = _run(core, _prepare(core, x1), _prepare(core, others), work, x1.shape[1:], True, mesh)
         found = at(found, lambda kernel: kernel.ravel()[: len(i)])
         values = finish(self.head, found, None if variances is None else (variances[0][i], variances[1][j]))
@@ -239,6 +238,11 @@ def _matrices(
     return at(finish(head, pair, None if variances is None else (variances[0][i], variances[1][j])), matrix)
 
 
+def _padded(*indices: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Indices repeated to a power of two: of few different lengths, for each of which a program is compiled."""
+    return tuple(np.resize(k, 2 ** math.ceil(math.log2(len(k)))) for k in indices)
+
+
 def _replaced(pair: Pair, places: tuple[np.ndarray, np.ndarray], values: Pair) -> Pair:
     """Matrices with other entries in some places."""
     return tuple(None if k is None else k.at[places].set(new) for k, new in zip(pair, values, strict=True))
@@ -259,7 +263,8 @@ def _coinciding(x1: Array, x2: Array | None) -> tuple[np.ndarray, np.ndarray] | 
 
 
 def _prepare(core: Core, x: Array) -> Any:
-    return workers.jitted(_features, (0,), workers.is_traced(x))(core, x)
+    # Known inputs that meet abstract ones are inside of a jit as well.
+    return workers.jitted(_features, (0,), workers.is_traced(x, jnp.asarray(0.0)))(core, x)
 
 
 def _features(core: Core, x: Array) -> Any:
