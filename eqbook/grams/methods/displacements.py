@@ -20,6 +20,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from eqbook.grams import workers
+from eqbook.grams.methods import registers
 from eqbook.grams.methods.images import LANES, field_size
 from eqbook.grams.methods.near import helps
 from eqbook.grams.methods.pixels import near_walk
@@ -90,11 +91,13 @@ class Displacements:
         program: steps of the body, with their geometry.
         local: a pool in front of `Flatten`: the mean, over its windows, of the average over pairs of pixels in one.
         near: whether the pairs are near each other.
+        in_registers: whether one kernel of a GPU runs all layers, see `registers`; it has no derivatives.
     """
 
     program: Program
     local: AvgPool | None = None
     near: bool = False
+    in_registers: bool = False
     by_rows: ClassVar[bool] = False
     width: ClassVar[int] = LANES
     apart: ClassVar[bool] = False
@@ -103,12 +106,16 @@ class Displacements:
         """Images with the batch axis last, and the scales of each pointwise step at each of their pixels."""
         x = jnp.moveaxis(x, 0, -1)
         _, scales = variances(self.program.steps, jnp.sum(x * x, 2) / x.shape[2], _variance_gather)
+        if self.in_registers:
+            scales = [step[:1] for step in scales]  # the inverse is computed there
         # Scales of 0 outside of a layer's output: what comes of such pixels is finite, and left out at the end.
         grids = zip(scales, self.program.grids, strict=True)
         return x, [tuple(_only(inside, scale) for scale in step) for step, inside in grids]
 
     def pairs(self, one: Features, two: Features, true: Bool[Array, ""], ntk: bool, part: Any = None) -> Pair:
         """NNGP and NTK, `[pairs]`, for features with the pairs along their last axis; terms are displacements."""
+        if self.in_registers:
+            return self._by_registers(one, two, ntk)
         h, w, channels, pairs = one[0].shape
         copies = self._copies(pairs, (h, w))
         held = [jnp.asarray(table, one[0].dtype) for table in self._tables((h, w))]
@@ -172,6 +179,42 @@ class Displacements:
         here = True if part is None else (part == self._centre((h, w))).any()
         return add(total, at(self._equal_pixels(*inputs, true, ntk), lambda kernel: jnp.where(here, kernel, 0)))
 
+    def for_gpu(self, x: Array) -> "Displacements":
+        """The same in registers, if these known inputs lie on a GPU that can."""
+        sides = x.shape[1:3]
+        if x.dtype != jnp.float32 or {device.platform for device in x.devices()} != {"gpu"}:
+            return self
+        if registers.units(self.program, sides) is None:
+            return self
+        layout = self._layout(sides, 1)
+        return replace(self, in_registers=True) if registers.trusted(layout.rows, layout.warps) else self
+
+    def _layout(self, sides: tuple[int, int], pairs: int) -> registers.Layout:
+        first = (0, 0)
+        if self.local is not None:
+            first = tuple((1 - length) % side for length, side in zip(self.local.window, sides, strict=True))
+        return registers.arrange(sides, self._spans(sides), first, pairs)
+
+    def _by_registers(self, one: Features, two: Features, ntk: bool) -> Pair:
+        """`pairs` in one kernel."""
+        h, w, _, pairs = one[0].shape
+        weights, scale = self._tables((h, w)), 1.0
+        if not weights:
+            grid = zip((h, w), self.program.inside, strict=True)
+            held = [(np.arange(side) >= start) & (np.arange(side) < stop) for side, (start, stop) in grid]
+            weights = [np.stack([here & np.roll(here, -k) for k in range(len(here))]) for here in held]
+            scale = 1 / math.prod(stop - start for start, stop in self.program.inside) ** 2
+
+        def by_pairs(features: Features) -> tuple[Array, Array]:
+            x, scales = features
+            roots = jnp.stack([step[0] for step in scales], 2) if scales else x[:, :, :0]
+            return tuple(jnp.transpose(leaf, (3, 2, 0, 1)) for leaf in (x, roots))
+
+        units, layout = registers.units(self.program, (h, w)), self._layout((h, w), pairs)
+        interpret = jax.devices()[0].platform == "cpu"  # in tests
+        pair = registers.kernels(units, layout, by_pairs(one), by_pairs(two), weights, ntk, interpret)
+        return at(pair, lambda sums: sums * scale)
+
     def _equal_pixels(self, one: Features, two: Features, true: Bool[Array, ""], ntk: bool) -> Pair:
         """What equal pixels contribute to the mean, for inputs that are near each other, `[pairs]`."""
         (x1, s1), (x2, s2) = one, two
@@ -190,14 +233,18 @@ class Displacements:
 
     def nearer(self) -> "Displacements | None":
         """For pairs that are near each other."""
-        return replace(self, near=True) if helps(self.program.steps) else None
+        return replace(self, near=True, in_registers=False) if helps(self.program.steps) else None
 
     def terms(self, shape: tuple[int, ...], pairs: int) -> int:
         """The number of displacements, or of groups of them where pairs are few."""
+        if self.in_registers:
+            return 1
         return self._terms(shape[:2], self._copies(pairs, shape[:2]))
 
     def lanes(self, shape: tuple[int, ...]) -> int:
-        """A field of one displacement fits the second-level cache several times."""
+        """A field of one displacement fits the second-level cache several times; or what is read fits the memory."""
+        if self.in_registers:
+            return max(1, 2**25 // ((shape[2] + len(self.program.grids)) * shape[0] * shape[1]))
         return max(1, field_size() // (shape[0] * shape[1]))
 
     def _copies(self, pairs: int, sides: tuple[int, int]) -> int:

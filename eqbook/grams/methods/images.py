@@ -1,7 +1,7 @@
 """Gram matrices of images: which pairs of inputs are computed together, and on which core."""
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -116,6 +116,8 @@ class Images:
 
     def compute(self, x1: Array, x2: Array | None, ntk: bool, mesh: Mesh | None = None) -> Pair:
         """NNGP and NTK, `[n1, n2]`; symmetric if `x2` is `None`."""
+        if hasattr(self.core, "for_gpu") and jax.default_backend() == "gpu" and not workers.is_traced(x1, x2):
+            self = replace(self, core=self.core.for_gpu(x1))
         n1, n2 = len(x1), len(x1 if x2 is None else x2)
         shape, count = x1.shape[1:], workers.count(mesh, x1, x2)
         if self.core.by_rows:

@@ -51,6 +51,10 @@ class Orbit:
         """The mean holds an input with what the group makes of it, and no pair of one with itself alone."""
         return False
 
+    def for_gpu(self, x: Array) -> "Orbit":
+        """With the core for these known inputs on a GPU, if there is another one."""
+        return replace(self, core=self.core.for_gpu(x)) if hasattr(self.core, "for_gpu") else self
+
     def nearer(self) -> "Orbit | None":
         """For pairs of inputs of which one is near the orbit of the other."""
         core = self.core.nearer()

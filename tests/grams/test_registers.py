@@ -1,0 +1,125 @@
+"""The kernel that keeps all layers in a GPU's registers, run by JAX: it computes what the other methods compute."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import eqbook as eq
+from eqbook.grams.methods import registers
+from eqbook.grams.methods.displacements import Displacements
+from eqbook.grams.plan import choose
+from eqbook.testing import relative_error
+
+
+def conv(filter_shape=(3, 3), padding="SAME", **options):
+    return eq.Conv(1, filter_shape, padding=padding, **options)
+
+
+C4 = eq.cyclic(4)
+NETWORKS = {
+    "two sizes of sides": (
+        (conv((3, 5), b_std=0.1), eq.Relu(), conv((1, 1), W_std=1.4), conv((2, 3)), eq.Relu(), eq.GlobalAvgPool()),
+        (7, 9, 2),
+    ),
+    "equal layers": ((*(conv(b_std=0.1, W_std=1.4), eq.Relu()) * 4, eq.GlobalAvgPool(), eq.Dense(1)), (6, 6, 1)),
+    "no border": ((conv(), eq.Relu(), conv(padding="VALID"), eq.Relu(), conv(), eq.GlobalAvgPool()), (8, 6, 3)),
+    "torus": ((conv((3, 4), "CIRCULAR"), eq.Relu(), conv(padding="CIRCULAR"), eq.GlobalAvgPool()), (5, 4, 2)),
+    "local pool": (
+        (conv(), eq.Relu(), conv(b_std=0.3), eq.Relu(), eq.AvgPool((2, 3)), eq.Flatten(), eq.Dense(1)),
+        (6, 6, 1),
+    ),
+    "group": (
+        (eq.Lift(C4, 1, (3, 3)), eq.Relu(), eq.GroupConv(C4, 1, (3, 3)), eq.Relu(), eq.GroupPool()),
+        (6, 6, 2),
+    ),
+    "head": ((conv(), eq.Relu(), eq.GlobalAvgPool(), eq.Dense(1), eq.Relu(), eq.Dense(1)), (4, 4, 1)),
+}
+
+
+@pytest.fixture
+def as_on_a_gpu(accelerator, monkeypatch):
+    """Known inputs are taken for those of a GPU."""
+    taken = []
+
+    def for_gpu(self, x):
+        if registers.units(self.program, x.shape[1:3]) is None:
+            return self
+        taken.append(self)
+        return Displacements(self.program, self.local, in_registers=True)
+
+    monkeypatch.setattr(Displacements, "for_gpu", for_gpu)
+    return taken
+
+
+@pytest.mark.every(3)
+@pytest.mark.parametrize("kinds", [("nngp", "ntk"), ("nngp",)], ids="".join)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_equals_the_literal_recursion(as_on_a_gpu, name, kinds):
+    layers, shape = NETWORKS[name]
+    net = eq.Sequential(*layers)
+    x = jax.random.normal(jax.random.key(0), (3, *shape))
+    x = x.at[2].set(0)  # deviations of 0
+    found = eq.gram(net, x, kinds=kinds)
+    assert as_on_a_gpu
+    with jax.enable_x64(True):
+        expected = eq.gram(net, np.asarray(x, np.float64), kinds=kinds, method="literal")
+    for kind in kinds:
+        assert relative_error(getattr(found, kind), getattr(expected, kind)) <= 1e-6
+    assert kinds != ("nngp",) or found.ntk is None
+
+
+def test_between_two_batches_and_in_tiles(as_on_a_gpu):
+    layers, shape = NETWORKS["two sizes of sides"]
+    net, key = eq.Sequential(*layers), jax.random.key(1)
+    x1, x2 = (jax.random.normal(k, (n, *shape)) for k, n in zip(jax.random.split(key), (3, 2)))
+    found = eq.gram(net, x1, x2, tile=2)
+    assert as_on_a_gpu
+    with jax.enable_x64(True):
+        expected = eq.gram(net, np.asarray(x1, np.float64), np.asarray(x2, np.float64), method="literal")
+    assert relative_error(found.nngp, expected.nngp) <= 1e-6
+    assert relative_error(found.ntk, expected.ntk) <= 1e-6
+
+
+def test_abstract_inputs_are_differentiable(as_on_a_gpu):
+    layers, shape = NETWORKS["equal layers"]
+    net, x = eq.Sequential(*layers), jax.random.normal(jax.random.key(2), (2, *shape))
+    slope = jax.grad(lambda x: eq.gram(net, x).ntk.sum())(x)
+    assert not as_on_a_gpu
+    assert jnp.isfinite(slope).all()
+
+
+@pytest.mark.parametrize(
+    ("layers", "sides"),
+    [
+        ((conv(), eq.Erf(), conv()), (6, 6)),
+        ((eq.Residual(conv()), conv()), (6, 6)),
+        ((conv((9, 9)), eq.Relu()), (12, 12)),
+        ((conv(), eq.Relu()), (33, 8)),
+        ((conv(), eq.Relu(), eq.Relu()), (6, 6)),
+    ],
+    ids=["erf", "residual", "far", "large", "two in a row"],
+)
+def test_other_networks_are_left_alone(layers, sides):
+    net = eq.Sequential(*layers, eq.GlobalAvgPool())
+    core = choose(net, jax.ShapeDtypeStruct((*sides, 1), jnp.float32), "auto").core
+    assert registers.units(core.program, sides) is None
+
+
+@pytest.mark.parametrize("pairs", [1, 100, 10**5])
+@pytest.mark.parametrize("sides", [(32, 32), (28, 28), (8, 8), (5, 7), (1, 1), (32, 1), (16, 20)])
+def test_each_displacement_has_a_thread(sides, pairs):
+    layout = registers.arrange(sides, sides, (0, 0), pairs)
+    assert sides[0] % layout.splits == 0
+    assert layout.groups * sides[1] <= registers.THREADS
+    assert layout.blocks * layout.groups * layout.warps >= sides[1]
+    assert sides[0] <= layout.rows < 2 * sides[0]
+
+
+@pytest.mark.parametrize("inputs", ["float64", "processor"])
+def test_inputs_that_are_not_for_it(inputs, x64):
+    layers, shape = NETWORKS["equal layers"]
+    dtype = jnp.float64 if inputs == "float64" else jnp.float32
+    x = jnp.zeros((2, *shape), dtype)
+    core = choose(eq.Sequential(*layers), jax.ShapeDtypeStruct(shape, dtype), "auto").core
+    assert core.for_gpu(x) is core
