@@ -56,8 +56,11 @@ def check_training(net: Any, optimizer: Any) -> None:
         raise ValueError(f"`optimizer`: expected one of optax such as optax.sgd(0.1), got {optimizer!r}.")
 
 
-def check_collections(net: Any, key: jax.Array, x: Array) -> None:
-    """Raise unless a network holds parameters; a Flax module, nothing else: gradient steps would change that, too."""
+def check_collections(net: Any, key: jax.Array, x: Array) -> Any:
+    """Shapes and dtypes of a member's parameters.
+
+    Raise unless a network holds some; a Flax module, nothing else: gradient steps would change that, too.
+    """
     variables = _usable(net, lambda: abstract_member(net, key, x[:1]))
     if isinstance(net, nn.Module) and (others := sorted(set(variables) - {"params"})):
         raise ValueError(
@@ -69,10 +72,14 @@ def check_collections(net: Any, key: jax.Array, x: Array) -> None:
             raise ValueError(f"`net`: expected parameters of a floating dtype, got one of {leaf.dtype}.")
     if not jax.tree.leaves(variables):
         raise ValueError(f"`net`: expected a network with parameters, got none from {net!r}.")
+    return variables
 
 
-def check_step(recipe: Recipe, key: jax.Array, x: Array, y: Array, size: int) -> None:
-    """Raise unless the loss of a step of `size` examples is a number, from whose gradient the optimiser makes steps."""
+def check_step(recipe: Recipe, key: jax.Array, x: Array, y: Array, size: int) -> jax.ShapeDtypeStruct:
+    """Shape and dtype of the outputs of a step of `size` examples.
+
+    Raise unless their loss is a number, from whose gradient the optimiser makes steps.
+    """
     example, *batch = (jax.ShapeDtypeStruct((n, *z.shape[1:]), z.dtype) for n, z in ((1, x), (size, x), (size, y)))
     try:
         hash(recipe)
@@ -80,11 +87,11 @@ def check_step(recipe: Recipe, key: jax.Array, x: Array, y: Array, size: int) ->
     except TypeError:  # an optimiser without a hash
         check = _check_step.__wrapped__
     held = held_by(recipe.net, recipe.loss, recipe.optimizer)
-    check(recipe, held, jax.ShapeDtypeStruct(key.shape, key.dtype), example, *batch)
+    return check(recipe, held, jax.ShapeDtypeStruct(key.shape, key.dtype), example, *batch)
 
 
 @lru_cache(maxsize=64)
-def _check_step(recipe: Recipe, _held: tuple, key: Any, example: Any, *batch: Any) -> None:
+def _check_step(recipe: Recipe, _held: tuple, key: Any, example: Any, *batch: Any) -> jax.ShapeDtypeStruct:
     """The check for abstract arrays; once for a recipe, what it holds, and shapes: tracing a network takes long."""
     params = abstract_member(recipe.net, key, example)
     outputs = _usable(recipe.net, lambda: jax.eval_shape(recipe.net.apply, params, batch[0]))
@@ -106,6 +113,7 @@ def _check_step(recipe: Recipe, _held: tuple, key: Any, example: Any, *batch: An
             f"`optimizer`: expected one that makes steps from the gradient, its state and the parameters only, got "
             f"{error}; take another, such as optax.adam(1e-3)."
         ) from error
+    return outputs
 
 
 def _usable(net: Any, made: Callable[[], Any]) -> Any:

@@ -38,10 +38,13 @@ class Programs:
         y: training targets.
         width: members of a chunk.
         mesh: devices that share a chunk, each computing `width / mesh.size` members; `None` is one device.
+        one: shapes and dtypes of a member's parameters.
     """
 
-    def __init__(self, recipe: Recipe, key: jax.Array, x: Array, y: Array, width: int, mesh: Mesh | None) -> None:
-        self.recipe, self.width, self.mesh = recipe, width, mesh
+    def __init__(
+        self, recipe: Recipe, key: jax.Array, x: Array, y: Array, width: int, mesh: Mesh | None, one: Any
+    ) -> None:
+        self.recipe, self.width, self.mesh, self._one = recipe, width, mesh, one
         self.x64 = jax.config.jax_enable_x64
         self._key, self._example, self._evaluators = key, x[:1], {}
         everywhere = PartitionSpec()
@@ -93,11 +96,6 @@ class Programs:
         found = jax.eval_shape(self.recipe.net.apply, self._one, jax.ShapeDtypeStruct(x.shape, self._dtype(x)))
         return np.empty((records, members, *found.shape), found.dtype)
 
-    @property
-    def output_shape(self) -> tuple[int, ...]:
-        """Shape of a member's outputs for one input."""
-        return jax.eval_shape(self.recipe.net.apply, self._one, self._example).shape
-
     def check_inputs(self, x: Any) -> None:
         """Raise unless inputs are like those of the training."""
         if np.shape(x)[1:] != self._example.shape[1:]:
@@ -113,7 +111,13 @@ class Programs:
     @cached_property
     def shapes(self) -> Member:
         """Shapes and dtypes of a chunk."""
-        return _shapes(self.recipe, self._one, self.width)
+        # The program that makes the optimisers' states has found their shapes.
+        state = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), self._lowered_state.out_info)
+        return Member(self._params, state, *_numbers(self.width))
+
+    @cached_property
+    def _params(self) -> Any:
+        return _of_chunk(self._one, self.width)
 
     @cached_property
     def train(self) -> Callable:
@@ -136,18 +140,18 @@ class Programs:
             self._evaluators[kind] = self._compile(held_by(net), _Evaluate(net), 1, (self.shapes.params, example))
         return self._evaluators[kind]
 
-    @cached_property
-    def _one(self) -> Any:
-        return abstract_member(self.recipe.net, self._key, self._example)
-
     @staticmethod
     def _dtype(x: Any) -> Any:
         return jnp.asarray(x[:0]).dtype  # that of the array on a device: without 64-bit types another one
 
     @cached_property
     def _init_state(self) -> Callable:
+        return self._lowered_state.compile()
+
+    @cached_property
+    def _lowered_state(self) -> Any:
         rule = self.recipe.optimizer
-        return _shared(held_by(None, rule), _starting, rule).lower(self.shapes.params).compile()
+        return _shared(held_by(None, rule), _starting, rule).lower(self._params)
 
     @cached_property
     def _init(self) -> Callable:
@@ -255,10 +259,18 @@ def _epoch_bytes(recipe: Recipe, key: Any, x: Any, y: Any, _x64: bool) -> int:
 
 def _shapes(recipe: Recipe, one: Any, width: int) -> Member:
     """Shapes and dtypes of a chunk, from those of the parameters of one member."""
-    params = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((width, *leaf.shape), leaf.dtype), one)
-    state = jax.eval_shape(jax.vmap(recipe.optimizer.init), params)
+    params = _of_chunk(one, width)
+    return Member(params, jax.eval_shape(jax.vmap(recipe.optimizer.init), params), *_numbers(width))
+
+
+def _of_chunk(one: Any, width: int) -> Any:
+    return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((width, *leaf.shape), leaf.dtype), one)
+
+
+def _numbers(width: int) -> tuple[jax.ShapeDtypeStruct, ...]:
+    """Of the numbers that a `Member` holds besides."""
     number = partial(jax.ShapeDtypeStruct, (width,))
-    return Member(params, state, *[number(jnp.result_type(float))] * 2, number(jnp.int32))
+    return (*[number(jnp.result_type(float))] * 2, number(jnp.int32))
 
 
 def _own(leaf: Array, members: np.ndarray, on_host: bool) -> Array | np.ndarray:

@@ -42,7 +42,7 @@ class EnsembleRun:
         width = self._programs.width
         chunks = [self._chunk_params(c, self.kept[-1]) for c in range(-(-self.members // width))]
         with jax.enable_x64(self._programs.x64):
-            return jax.tree.map(lambda *leaves: jnp.asarray(np.concatenate(leaves)[: self.members]), *chunks)
+            return jax.tree.map(lambda *leaves: _joined(leaves, self.members), *chunks)
 
     def mean(self, name: str) -> Float[np.ndarray, "records n k"]:
         """The ensemble's prediction, the mean over members, on a watched batch.
@@ -129,3 +129,10 @@ class EnsembleRun:
             outputs = outputs[[m % width for m in here]]
             check_outputs("x", outputs, here, epoch)
             yield here, outputs
+
+
+def _joined(leaves: Sequence[Array | np.ndarray], members: int) -> Array:
+    """Those of all chunks; what lies on a device is put together there."""
+    if all(isinstance(leaf, jax.Array) for leaf in leaves):
+        return jnp.concatenate(leaves)[:members]
+    return jnp.asarray(np.concatenate(leaves)[:members])

@@ -26,6 +26,7 @@ from eqbook.ensembles.run import EnsembleRun
 from eqbook.ensembles.settings import describe_run, digest, hash_array
 from eqbook.ensembles.store import Store, folder_for, stored_width
 from eqbook.ensembles.training import Training, train_chunks
+from eqbook.ensembles.width import free_memory
 from eqbook.grams import workers
 
 LOSSES: dict[str, Loss] = {"squared_error": squared_error, "cross_entropy": cross_entropy}
@@ -127,10 +128,11 @@ def train_ensemble(
         watch, record = arguments.check_watch(x, watch), arguments.check_record(record, epochs)
         step = size if batch_size is None else batch_size
         part = arguments.check_part(part, step, loss)
-        arguments.check_collections(net, key, x)
+        one = arguments.check_collections(net, key, x)
         recipe = Recipe(net, _loss(loss), optimizer, batch_size, augment, part, mean=loss == "cross_entropy")
-        arguments.check_step(recipe, key, x, y, step)
-    threads = workers.cores() if devices is None else 1
+        classes = arguments.check_step(recipe, key, x, y, step).shape[-1:]
+    # An accelerator trains one chunk while the other is made ready or looked at.
+    threads = max(2, workers.cores()) if devices is None else 1
     about: dict[str, Any] = {}
     with hosts.together():
         directory = store_directory() if store is None else None
@@ -143,14 +145,17 @@ def train_ensemble(
     stops = record if record[-1] == epochs else (*record, epochs)
     with hosts.together():
         arguments.check_width(width, devices)  # that of a store may not suit the mesh
-        programs = Programs(recipe, key, x, y, width, devices)
+        programs = Programs(recipe, key, x, y, width, devices, one)
         if recipe.loss is cross_entropy and jnp.issubdtype(y.dtype, jnp.integer):
-            arguments.check_classes(y, programs.output_shape[-1])
+            arguments.check_classes(y, *classes)
         losses = np.full((len(record), members), np.nan)
         outputs = {name: programs.room(len(record), members, inputs) for name, inputs in watch.items()}
     last: dict[int, Any] = {}
     chunks = range(-(-members // width))
     mine = hosts.share(chunks)
+    # On an accelerator they stay where they are, if that leaves most of its memory free.
+    size = sum(leaf.size * leaf.dtype.itemsize for leaf in jax.tree.leaves(programs.shapes.params)) * len(chunks)
+    stay = jax.default_backend() != "cpu" and devices is None and size <= free_memory() // 8
 
     def look(chunk: int, number: int, params: Any, loss: np.ndarray) -> None:
         shown = slice(chunk * width, min(members, (chunk + 1) * width))
@@ -162,7 +167,7 @@ def train_ensemble(
                 found = outputs[name][number, shown]
                 arguments.check_outputs(f"watch[{name!r}]", found, range(members)[shown], record[number])
         if kept is None and number == len(stops) - 1:
-            last[chunk] = jax.device_get(params)
+            last[chunk] = params if stay else jax.device_get(params)
 
     batches = [part for inputs in watch.values() for part in programs.parts(inputs, watch_batch)]
     kept: Store | None = None

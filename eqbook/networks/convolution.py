@@ -87,6 +87,13 @@ def _product(x, W, border, precision):
     n, h, w, _ = padded.shape
     h2, w2 = h - kh + 1, w - kw + 1
     if kh * kw > h2 * w2:  # a filter as large as the image, as the derivative in the filter has it
+        if jax.default_backend() != "cpu":  # an accelerator reads the filter once, not for each pixel of the output
+            images = padded.transpose(3, 1, 2, 0)
+            patches = jnp.stack([images[:, i : i + kh, j : j + kw] for i in range(h2) for j in range(w2)], 3)
+            values = jnp.matmul(
+                patches.reshape(c * kh * kw, -1).T, W.transpose(2, 0, 1, 3).reshape(-1, f), precision=precision
+            )
+            return values.reshape(h2, w2, n, f).transpose(2, 0, 1, 3)
         seen = [padded[:, i : i + kh, j : j + kw] for i, j in itertools.product(range(h2), range(w2))]
         values = [jnp.einsum("nhwc,hwcf->nf", one, W, precision=precision) for one in seen]
         return jnp.stack(values, 1).reshape(n, h2, w2, f)
@@ -111,7 +118,29 @@ def _transposed_in_W(ct, x, W, *, border, precision):
     return _correlate.bind(x, ct, border=border, precision=precision).transpose(1, 2, 0, 3)
 
 
+def _of_many(
+    x: Float[Array, "m n h w c"], W: Float[Array, "m kh kw c f"], border: Border, precision: str | None
+) -> Float[Array, "m n h2 w2 f"] | None:
+    """Each network's images and filters by `winograd`, on an accelerator; `None` where that is not the faster way."""
+    (kh, kw, c, f), padded = W.shape[1:], jax.vmap(partial(_padded, border=border))(x)
+    n, h, w, _ = padded.shape[1:]
+    if winograd.suits_many(x.dtype, (kh, kw), (h - kh + 1, w - kw + 1), c, f):
+        return winograd.correlate3_many(padded, W, precision)
+    if winograd.suits_many(x.dtype, (h - kh + 1, w - kw + 1), (kh, kw), n, f):
+        # The derivative in the filter: images stand in the place of channels, and the filter in that of the output.
+        images, slope = padded.transpose(0, 4, 2, 3, 1), W.transpose(0, 3, 1, 2, 4)
+        of_filter = partial(winograd.correlate3_many, images, precision=precision)
+        (z,) = jax.linear_transpose(of_filter, jax.ShapeDtypeStruct((len(W), 3, 3, n, f), W.dtype))(slope)
+        return z.transpose(0, 3, 1, 2, 4)
+    return None
+
+
 def _batched(arguments, axes, *, border, precision):
+    if None not in axes and jax.default_backend() != "cpu":
+        x, W = (jnp.moveaxis(array, axis, 0) for array, axis in zip(arguments, axes))
+        z = _of_many(x, W, border, precision)
+        if z is not None:
+            return z, 0
     x, W = arguments
     if axes[1] is not None:
         return jax.vmap(partial(_product, border=border, precision=precision), in_axes=axes)(x, W), 0

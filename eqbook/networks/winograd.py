@@ -1,4 +1,4 @@
-r"""Convolution with filters of 3 by 3 pixels in 4/9 of the multiplications, on a CPU.
+r"""Convolution with filters of 3 by 3 pixels in 4/9 of the multiplications.
 
 Four pixels of the output, a square of 2 by 2, come from a tile $d$ of 4 by 4 pixels and the filter $g$ by
 
@@ -51,6 +51,40 @@ def suits(x: Float[Array, "n h w c"], W: Float[Array, "kh kw c f"], rows: int, c
     if c <= 16 and f <= 16:  # where XLA's own convolution is slow
         return c != 3  # for three numbers in a row XLA makes slow code of the additions
     return c * f >= 16 * (c + f)  # as c f grow the products that are saved, as c + f the additions that are made
+
+
+def suits_many(dtype: jnp.dtype, filter_shape: tuple[int, int], sides: tuple[int, int], c: int, f: int) -> bool:
+    """Whether this way is the faster one for many networks side by side on an accelerator, as measured on an H200.
+
+    Args:
+        dtype: of images and filters.
+        filter_shape: pixels of a filter.
+        sides: of the output.
+        c: channels of the images.
+        f: channels of the output.
+    """
+    even = not (sides[0] % 2 or sides[1] % 2)
+    return dtype == jnp.float32 and filter_shape == (3, 3) and even and c * f >= 16 * (c + f)
+
+
+def correlate3_many(
+    x: Float[Array, "m n padded_h padded_w c"], W: Float[Array, "m 3 3 c f"], precision: str | None = None
+) -> Float[Array, "m n h w f"]:
+    """`correlate3` of each of m networks: the axis of the networks is put where no array has to be moved for it.
+
+    Args:
+        x: images of each network with their border, two pixels more than the output on each axis.
+        W: its filters.
+        precision: precision of the products, as in `jax.numpy.matmul`.
+    """
+    (m, n), (_, _, _, c, f) = x.shape[:2], W.shape
+    tiles = _tiles.bind(x.reshape(m * n, *x.shape[2:]))
+    filters = _filters.bind(W.transpose(1, 2, 0, 3, 4).reshape(3, 3, m * c, f))
+    a, b = tiles.shape[3:5]
+    rows, filters = tiles.reshape(16, m, n * a * b, c), filters.reshape(16, m, c, f)
+    products = jnp.matmul(rows, filters, precision=precision)
+    z = _squares.bind(products.reshape(4, 4, m * n, a, b, f))
+    return z.reshape(m, n, *z.shape[1:])
 
 
 def correlate3(
