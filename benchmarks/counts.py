@@ -3,7 +3,8 @@ r"""Operations and bytes per entry of a Gram matrix in float32.
 Operations are counted in the traced program (`benchmarks.operations`). Bytes are those that one stage of a recursion, a
 window sum with the pointwise layers behind it, has to read and write wherever in the memory hierarchy its arrays lie: K
 and Theta with the border that the filter needs, and the scales of both inputs. What a compiler copies besides is not
-counted, so the fraction of the machine's limit that results is a lower bound of how busy the machine was.
+counted, so the fraction of the machine's limit that results is a lower bound of how busy the machine was. Where one
+kernel of a GPU keeps K and Theta in registers, the bytes are those of the images and scales.
 """
 
 from collections.abc import Sequence
@@ -15,6 +16,7 @@ import jax.numpy as jnp
 
 import eqbook as eq
 from benchmarks.operations import operations
+from eqbook.grams.methods import registers
 from eqbook.grams.methods.displacements import Displacements
 from eqbook.grams.methods.images import LANES, Images
 from eqbook.grams.methods.orbits import Orbit
@@ -80,6 +82,8 @@ def count(net: eq.Sequential, shape: tuple[int, ...], n: int) -> Count:
 def _image_bytes(core: Displacements | Pixels, shape: tuple[int, ...]) -> float:
     sides, pixels = shape[:2], prod(shape[:2])
     ends = 2 * shape[-1] + 1 + 2  # the channels of both inputs, their product; K and Theta for the mean
+    if jax.default_backend() == "gpu" and isinstance(core, Displacements) and registers.units(core.program, sides):
+        return 2 * WORD * pixels * (shape[-1] + len(core.program.grids))
     fields = pixels**2 if isinstance(core, Displacements) else pixels
     return WORD * fields * (ends + _passes(core.program.steps, sides, scales=4))
 

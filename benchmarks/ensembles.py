@@ -46,6 +46,7 @@ class Size:
     hidden: int = 32
     width: int = 1
     part: int = 8
+    wide: int = 50
 
 
 SMOKE = Size(3, 64, 32, (4, 8), 8, 1, 16)
@@ -77,8 +78,10 @@ def data(size: Size) -> tuple[jax.Array, jax.Array]:
 
 
 def options(size: Size) -> dict[str, int]:
-    """What `train_ensemble` is told: on a CPU, what its docstring advises for convolutional networks there."""
-    return {"at_once": size.width, "part": size.part} if jax.default_backend() == "cpu" else {}
+    """What `train_ensemble` is told: what its docstring advises for such networks on a CPU, and on an accelerator."""
+    if jax.default_backend() == "cpu":
+        return {"at_once": size.width, "part": size.part}
+    return {"at_once": min(size.wide, size.members)}
 
 
 def optimizer() -> optax.GradientTransformation:
@@ -229,11 +232,12 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.ensembles", description=__doc__)
     parser.add_argument("--smoke", action="store_true", help="a tiny ensemble; nothing is written")
     parser.add_argument("--members", type=int, help="fewer of them, for a try; nothing is written")
+    parser.add_argument("--wide", type=int, default=Size.wide, help="members at a time on an accelerator")
     parser.add_argument("--output", type=Path, default=None, help="folder of the record; default benchmarks/results")
     options = parser.parse_args(arguments)
     configure()
     size = SMOKE if options.smoke else Size()
-    size = replace(size, members=options.members) if options.members else size
+    size = replace(size, members=options.members or size.members, wide=options.wide)
     tried = options.smoke or options.members is not None
     record = run(size, smoke=tried)
     show(record)

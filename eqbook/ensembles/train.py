@@ -66,7 +66,7 @@ def train_ensemble(
 
     On a CPU convolutional networks are quickest with `at_once=1`, when one member's activations fit in the cache; a
     small `part` helps, and their convolutions should be `eqbook.networks.PatchConv`. Chunks are trained on all cores in
-    any case.
+    any case. On an accelerator small networks are quickest with a large `at_once` that divides `members`, such as 50.
 
     Args:
         net: a `Sequential`, or a Flax module.

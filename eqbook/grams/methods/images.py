@@ -76,6 +76,7 @@ def _picked(i: np.ndarray, j: np.ndarray, core: Core, shape: tuple[int, ...], co
     terms = 1 if mesh is not None else core.terms(shape, len(i))
     if lanes < len(i) or terms == 1 or terms % count:  # otherwise all pairs are one item, whose terms cores share
         lanes = min(lanes, -(-len(i) // count))
+    lanes = -(-len(i) // -(-len(i) // lanes))  # the last item is as full as the others
     if lanes > width:  # fewer are left as they are
         lanes = -(-lanes // width) * width
     shape = (-(-len(i) // lanes), lanes)
