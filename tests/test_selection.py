@@ -48,6 +48,7 @@ def test_slow_tests_and_most_cases_are_left_out_unless_all_are_asked_for(collect
     assert {name[-2] for name in cases} == {"0", "1"}, "no value of an argument is left out by its position"
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", ["test_slow", "test_cases"])
 def test_a_test_that_is_named_runs_whole(collected, name):
     assert len(collected(f"test_it.py::{name}")) == (1 if name == "test_slow" else 10)

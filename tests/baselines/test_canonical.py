@@ -45,6 +45,7 @@ class Scores(nn.Module):
         return scale * jnp.stack([corner(r) for r in range(4)], -1)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("n", [4, 8])
 def test_scores_turn_with_the_image(n, x64):
     scores, x = FrameScores(n, (2, 3), 3), images()
@@ -56,6 +57,7 @@ def test_scores_turn_with_the_image(n, x64):
     assert relative_error(np.roll(f(x), 1, axis=-1), f(x)) > 1e-2  # the scores differ
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("n", "rotate"), [(4, None), (8, rotate_images)], ids=["C4", "C8-bilinear"])
 def test_outputs_are_invariant_under_the_exact_rotations(n, rotate, dtype):
     f, x = drawn(small(n, rotate)), images(dtype=dtype)

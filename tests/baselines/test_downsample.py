@@ -12,6 +12,7 @@ from eqbook.groups import ImageAction
 from eqbook.testing import assert_equivariant, relative_error, tolerance
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("size", [2, 3, 6, 7])
 def test_halving_by_hand_and_under_the_square(size, dtype):
     x = normal(0, (2, size, size, 2), dtype)
@@ -38,6 +39,7 @@ def test_bytes_are_numbers():
     np.testing.assert_array_equal(halve(x), halve(x.astype(np.float32)))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("narrow", [jnp.float16, jnp.bfloat16])
 @pytest.mark.parametrize("size", [6, 7])
 def test_halving_in_16_bits_is_that_of_wider_numbers(narrow, size):

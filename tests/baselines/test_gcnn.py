@@ -13,6 +13,7 @@ from eqbook.testing import assert_equivariant, relative_error, tolerance
 X = np.random.default_rng(0).normal(size=(3, 6, 6, 2))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", ["C1", "C4", "D2", "D4"])
 def test_invariant_under_its_group(name, x64):
     group = IMAGE_GROUPS[name]
@@ -65,6 +66,7 @@ def test_parameters_are_counted():
     assert parameter_count(net, (7, 8, 8, 1)) == sum(leaf.size for leaf in jax.tree.leaves(params))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "make",
     [

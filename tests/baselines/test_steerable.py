@@ -61,6 +61,7 @@ def drawn(net):
     return jax.jit(lambda x: net.apply(net.init(quick_key(1), x), x))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("n", "size"), [(4, 8), (8, 9), (16, 8)])
 def test_feature_maps_move_with_quarter_turns(n, size, x64):
     f, x = drawn(SteerableBody(n, (2, 3), 5)), images(float, size, 2)
@@ -70,6 +71,7 @@ def test_feature_maps_move_with_quarter_turns(n, size, x64):
     assert_equivariant(f, x, QUARTERS, QuarterTurns(n), bound)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("n", "size", "pool"), [(4, 11, "max"), (8, 12, "mean"), (16, 13, "max")])
 def test_network_is_invariant_under_quarter_turns(n, size, pool, dtype):
     f, x = drawn(SteerableNet(n, (2, 3), 3, hidden=16, group_pool=pool)), images(dtype, size)

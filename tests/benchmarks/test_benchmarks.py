@@ -29,7 +29,7 @@ DIFFERENT = list({(case.small, case.peer): name for name, case in CASES.items() 
 MACHINE = {"operations_per_s": 1e11, "cached_bytes_per_s": 1e11, "memory_bytes_per_s": 1e10}
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", DIFFERENT)
 def test_eqbook_and_peer_agree(name):
     found = checks.check(CASES[name].smoke())

@@ -20,6 +20,7 @@ def record():
     return ensembles.run(ensembles.SMOKE, smoke=True)
 
 
+@pytest.mark.slow
 def test_a_try_is_no_record(record, tmp_path, capsys):
     assert record["smoke"] and ensembles.load("cpu", tmp_path) is None
     ensembles.write(record, tmp_path, "ensembles")

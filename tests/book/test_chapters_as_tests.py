@@ -77,6 +77,7 @@ def silent(tmp_path_factory):
     return book.test()
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", SILENT)
 def test_silent_failures_are_failures(silent, name):
     status, output = silent
@@ -85,6 +86,7 @@ def test_silent_failures_are_failures(silent, name):
     assert SILENT[name][2] in section[1]
 
 
+@pytest.mark.slow
 def test_a_paper_profile_has_no_limit_of_time(book):
     book.write("long", cell("import time\ntime.sleep(3)"), front=FRONT_MATTER.replace("60", "1"))
     assert book.test()[0] == 1

@@ -18,6 +18,7 @@ CHAPTERS = {
 }
 
 
+@pytest.mark.slow
 def test_two_builds_are_equal(tmp_path):
     books = []
     for name in ("a", "b"):

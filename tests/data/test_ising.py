@@ -65,7 +65,7 @@ def test_digits_at_high_temperatures(temperature):
         assert kaufman_energy(side, temperature) == pytest.approx(-bonds * K, rel=bound)
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(4)
 @pytest.mark.parametrize(
     ("algorithm", "side", "temperature"),
     [("cluster", 4, t) for t in (1.5, CRITICAL_TEMPERATURE, 4.0)]
@@ -83,6 +83,7 @@ def test_samples_have_the_exact_mean_energy(algorithm, side, temperature):
     assert abs(eq.testing.monte_carlo_z(spins.mean((1, 2, 3)), 0.0)) < 4
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("algorithm", ["cluster", "metropolis"])
 def test_distribution_is_that_of_boltzmann_configuration_by_configuration(algorithm):
     """On 2 x 2 sites all 16 configurations can be counted."""
@@ -107,6 +108,7 @@ def test_configurations_are_independent_and_reproducible():
     assert abs((energies[1:] * energies[:-1]).mean()) < 4 / np.sqrt(399)
 
 
+@pytest.mark.slow
 def test_thermalised_from_any_start():
     """Chains of 100 steps from random spins and from ordered ones have the same mean energy."""
     inverse = jnp.float32(1 / CRITICAL_TEMPERATURE)
@@ -125,6 +127,7 @@ def test_zero_temperature_and_no_steps():
     assert abs(eq.testing.monte_carlo_z(np.asarray(total_energy(hot), float), 0.0)) < 4
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("algorithm", ["cluster", "metropolis"])
 @pytest.mark.parametrize("temperature", [1e-39, 1e-300, 1e-320])
 def test_temperatures_whose_inverse_is_infinite_are_those_near_zero(algorithm, temperature):

@@ -137,6 +137,7 @@ def test_charges_beyond_their_integers_are_refused():
         sphere_signals(np.array([2**32 + 1, 1]), np.eye(3)[:2], 2)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("apart", [0, 1e-30, 1e-8])
 def test_atoms_on_each_other_are_refused(apart):
     positions = np.zeros((2, 4, 3))

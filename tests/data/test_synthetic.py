@@ -70,6 +70,7 @@ def rotations(n):
     return np.cos(angles) * np.eye(3) + np.sin(angles) * cross + (1 - np.cos(angles)) * np.outer(axis, axis)
 
 
+@pytest.mark.every(2)
 def test_cross_product_is_equivariant(dtype):
     x, y = cross_product(jax.random.key(0), 50, scale=2.0)
     assert x.shape == (50, 6) and y.shape == (50, 3) and x.dtype == y.dtype == jnp.float32

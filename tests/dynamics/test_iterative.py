@@ -29,6 +29,7 @@ def x64():
         yield
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("diag_reg", [0.0, 1e-4, 0.3])
 @pytest.mark.parametrize("rank", [0, 30])
 def test_weights_are_those_of_the_factorisation(x64, diag_reg, rank):
@@ -65,7 +66,7 @@ def well_conditioned(n, dtype="float32"):
     return (factor @ factor.T / n + 2 * np.eye(n)).astype(dtype)
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(8)
 @pytest.mark.parametrize("dtype, tolerance", [("float32", 1e-6), ("float64", 1e-12)])
 @pytest.mark.parametrize("n", [1, 3, 60, 100])
 def test_a_preconditioner_of_full_rank_is_no_harm(n, dtype, tolerance):
@@ -94,6 +95,7 @@ def test_the_advice_names_rank_only_where_more_of_it_helps():
         solve(RowMatrix(twice), opposed, diag_reg=1e300)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("size", [2.0**-120, 1e-30, 1e-20, 1e20, 1e37])
 def test_results_are_linear_in_the_targets(size):
     matrix, y = RowMatrix(well_conditioned(30)), np.random.default_rng(0).normal(size=(30, 1)).astype(np.float32)
@@ -152,6 +154,7 @@ def test_rows_from_a_function_equal_those_of_the_matrix():
     )
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("t", [0.0, 1.0, 30.0])
 @pytest.mark.parametrize("schedule", ["flow", "steps"])
 def test_a_finite_time_is_that_of_the_diagonalisation(x64, t, schedule):
@@ -164,6 +167,7 @@ def test_a_finite_time_is_that_of_the_diagonalisation(x64, t, schedule):
     assert relative_error(found, expected) < 1e-9 or t == 0 and not np.any(found)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("t, bound", [(1.0, 1e-4), (10.0, 1e-3), (100.0, 5e-3)])
 def test_a_dominant_eigenvalue_in_single_precision(t, bound):
     """What a step leaves of a vector may be small beside the largest eigenvalue, and yet no rounding."""
@@ -214,7 +218,7 @@ def spectrum(values, seed=0):
     return (basis * values) @ basis.T, basis, rng.normal(size=(len(values), 1))
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("small, t", [((1e-8, 3e-8), 1e7), ((1e-7, 2e-7, 3e-7), 1e6)])
 @pytest.mark.parametrize("schedule", ["flow", "steps", "large steps"])
 def test_a_plateau_before_small_eigenvalues_is_not_taken_for_the_end(x64, small, t, schedule):

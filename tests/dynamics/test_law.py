@@ -50,6 +50,7 @@ def linear_map(schedule, t, theta, rows):
 CASES = [(eq.GradientDescent(0.05), t) for t in (0, 1, 2, 57)] + [(eq.GradientFlow(0.7), t) for t in (0.0, 0.3, 4.0)]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("schedule, t", CASES)
 def test_mean_and_covariance_equal_the_iterated_dynamics(grams, law, schedule, t):
     train, rows, test = grams
@@ -128,6 +129,7 @@ def test_lists_and_integers():
     np.testing.assert_allclose(law.covariance([[1]], rows, np.inf), [[0]], atol=1e-5)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("schedule", [eq.GradientFlow(0.7), eq.GradientDescent(0.01)])
 @pytest.mark.parametrize("t", [3, np.inf])
 def test_inside_transformations(grams, law, schedule, t):

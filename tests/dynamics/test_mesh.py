@@ -2,6 +2,7 @@
 
 import textwrap
 
+import pytest
 from processes import finish, free_port, start
 
 EIGHT = textwrap.dedent("""
@@ -108,10 +109,12 @@ def said(*running):
     return [text.splitlines()[-1] for text in finish(running)]
 
 
+@pytest.mark.slow
 def test_eight_devices_equal_one():
     assert said(start("-c", EIGHT, devices=8)) == ["all agree"]
 
 
+@pytest.mark.slow
 def test_processes_called_differently_are_told():
     port = free_port()
     assert said(*(start("-c", TWO, str(rank), port, devices=2) for rank in range(2))) == ["all noticed"] * 2

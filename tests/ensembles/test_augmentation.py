@@ -38,6 +38,7 @@ def test_orbits_are_the_augmented_set_in_its_order():
             np.testing.assert_allclose(one, other, atol=1e-6)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("batch_size", [None, 5])
 def test_training_on_orbits_is_training_on_augmented_data(batch_size):
     actions = ImageAction(C4), MatrixAction(C4, np.stack(TURNS))

@@ -44,7 +44,7 @@ def assert_same_bits(few, many):
         np.testing.assert_array_equal(a, b[:m])
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize(
     ("net", "x", "at_once", "batch_size"),
     [(DENSE, VECTORS, 1, 5), (DENSE, VECTORS, 4, None), (DENSE, VECTORS, None, 5)]
@@ -130,6 +130,7 @@ def test_a_member_that_nobody_asked_for_may_diverge():
         train(DENSE, VECTORS, 2, loss=loss, at_once=2)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("members", [1, 4])
 def test_bytes_of_a_step_bound_what_the_compiler_reserves(members):
     """Several members write the patches of their convolutions, one alone does not."""
@@ -152,6 +153,7 @@ KEEPS_THE_FIRST = optax.GradientTransformation(
 )
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "optimizer", [optax.adam(1e-2), optax.chain(KEEPS_THE_FIRST, optax.sgd(0.1))], ids=["adam", "first"]
 )

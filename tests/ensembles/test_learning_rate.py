@@ -44,6 +44,7 @@ def test_infinite_width():
     assert ntk_learning_rate(NET, "infinite", X) == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("fraction", "diverges"), [(0.95, False), (1.05, True)])
 def test_it_is_the_edge_for_a_linear_network(fraction, diverges, x64):
     """The largest eigenvector's error shrinks by 0.9 in each step below, and grows by 1.1 above."""

@@ -29,6 +29,7 @@ def train(y=Y, **changes):
     return eq.train_ensemble(NET, jax.random.key(0), X, y, **{**arguments, **changes})
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("y", "loss", "batch_size"), [(Y, "squared_error", None), (LABELS, "cross_entropy", 6)], ids=["sum", "mean"]
 )

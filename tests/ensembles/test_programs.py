@@ -116,6 +116,7 @@ def test_a_variable_of_a_loss_that_has_changed_counts(as_a_script, monkeypatch, 
                 np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("part", ["loss", "optimizer", "augment"])
 def test_an_attribute_that_has_changed_counts(part):
     """Of the object whose method is the loss or the schedule, or of an action."""
@@ -201,6 +202,7 @@ class ByClass:
         return jnp.mean((outputs - targets) ** 2) + self.more(outputs)
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("kind", [ByStatic, ByParent, ByHanding, ByClass])
 def test_what_methods_of_a_loss_find_counts(as_a_script, monkeypatch, kind):
     loss = kind()
@@ -290,6 +292,7 @@ def test_an_optimiser_without_a_hash_is_none_the_worse():
 NETS = (PlainCNN((4, 8), 5), eq.Sequential(eq.Conv(4, (3, 3)), eq.Relu(), eq.Flatten(), eq.Dense(2)))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("net", NETS, ids=["flax", "eqbook"])
 def test_initial_parameters_are_those_of_the_network_bit_for_bit(net, dtype):
     """Although their program is compiled with fewer optimisations."""

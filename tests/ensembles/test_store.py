@@ -300,6 +300,7 @@ KILLED = """
 """
 
 
+@pytest.mark.slow
 def test_killed_runs_go_on_to_the_same_bits(tmp_path, monkeypatch):
     """SIGKILL at two places; afterwards no epoch before the last checkpoint is trained again."""
     command = [sys.executable, "-c", textwrap.dedent(KILLED), str(tmp_path)]
@@ -344,6 +345,7 @@ def test_every_checkpoint_is_one_to_go_on_from(tmp_path, undisturbed, monkeypatc
     assert_same_bits(train(tmp_path), undisturbed)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("pattern", ["state-*.npz", "params-*-0000003.npz", "metrics.jsonl"])
 @pytest.mark.parametrize("damage", ["cut", "flipped", "gone"])
 def test_what_is_damaged_is_computed_again(tmp_path, finished, undisturbed, pattern, damage):
@@ -380,6 +382,7 @@ class Late:
         return jnp.where((count >= self.at) & (count < self.at + 6), 0.0, 1e-2)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     ("changes", "named"),
     [
@@ -441,7 +444,7 @@ def Thresholded(threshold):
 WARM = optax.linear_schedule(0.0, 1e-3, 10)
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(5)
 @pytest.mark.parametrize(
     "one, other, named",
     [
@@ -604,7 +607,7 @@ ACTIONS = {
 }
 
 
-@pytest.mark.every(3)
+@pytest.mark.slow
 @pytest.mark.parametrize("actions", ACTIONS.values(), ids=ACTIONS)
 def test_augmentations_are_told_apart(tmp_path, monkeypatch, actions):
     one, other = (
@@ -657,6 +660,7 @@ class Keyed(Roll):
         self.key, self.whole, self.names = jax.random.key(seed), self, {"a", "b", "c"}
 
 
+@pytest.mark.slow
 def test_random_keys_that_things_hold_are_told_apart(tmp_path):
     """By an action, by a function of a module, and by an optimiser."""
     images = dict(x=normal(12, (4, 5, 5, 1)), y=normal(13, (4, 2)), net=IMAGE_NET, watch=None, members=1, epochs=1)

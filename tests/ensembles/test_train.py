@@ -55,6 +55,7 @@ def member(tree, m):
     return jax.tree.map(lambda leaf: leaf[m], tree)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("batch_size", [None, 5])
 def test_member_does_not_depend_on_the_number_of_members(batch_size):
     few, many = (train(members=count, batch_size=batch_size, epochs=4, watch={"x": X}) for count in (3, 5))
@@ -72,7 +73,7 @@ def test_members_one_after_the_other_are_the_same_bit_for_bit(batch_size):
         np.testing.assert_array_equal(a[:3], b)
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @pytest.mark.parametrize("at_once", [1, 2, 5, 9])
 def test_members_at_once_change_nothing_but_rounding(at_once):
     images = normal(5, (8, 4, 4, 1))
@@ -136,7 +137,7 @@ def test_epochs_are_shuffled_anew_and_members_differently():
     assert len(set(orders)) == 4
 
 
-@pytest.mark.every(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("impl", ["rbg", "unsafe_rbg"])
 @pytest.mark.parametrize("random", [False, True], ids=["shuffles", "elements"])
 def test_members_shuffle_alike_with_keys_of_any_generator(impl, random):

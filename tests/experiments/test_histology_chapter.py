@@ -35,6 +35,7 @@ def test_records_what_it_measured(run_paper_profile):
     assert "recorded run: " in names["comparison"].caption
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("data", ["nct_crc", "pathmnist"])
 def test_reads_either_data_set(run_paper_profile, data):
     later = ("rotat", "CNN", "turned_", "outputs", "osp", "scores", "relative", "largest_share", "floors", "gains")

@@ -1,6 +1,7 @@
 """The paper profile of the QM9 chapter."""
 
 import numpy as np
+import pytest
 
 CUT = dict(
     train_sizes=(4, 8, 16),
@@ -23,6 +24,7 @@ CUT = dict(
 SKIP = ("variants = {", "turning = {", "mixed_slots = ", "left.barh(", "relu_dual", "place = slice(start")
 
 
+@pytest.mark.slow
 def test_records_what_it_measured_and_solves_the_largest_by_iteration(run_paper_profile):
     names, recorded = run_paper_profile("qm9", CUT, {"fetch_qm9": "qm9"}, SKIP)
     assert recorded.settings["slot_pool"] == 16

@@ -21,7 +21,7 @@ def test_the_package_takes_it_for_one(accelerator):
     assert workers.cores() == 1 and workers.entries(1, 2) == 2 and workers.compiler_options() != workers.OPTIONS["cpu"]
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(7)
 @pytest.mark.parametrize("case", ONE_EACH.values(), ids=list(ONE_EACH))
 def test_equals_the_literal_recursion(case, accelerator, x64):
     x = inputs(case.shape, dtype="float64")
@@ -36,7 +36,7 @@ def assert_same(found, expected, bound=1e-12):
         assert relative_error(getattr(found, kind), getattr(expected, kind)) < bound
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("name", ["relu-bias", "one-row", "flat-head"])
 @pytest.mark.parametrize("n2", [None, 4])
 def test_tiles_are_put_together_on_the_device(name, n2, accelerator, x64, monkeypatch):
@@ -69,6 +69,7 @@ def test_an_infinite_entry_of_a_late_tile_is_found(accelerator):
         eq.gram(case.net, x, tile=2)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("n2", [None, 3])
 def test_blocks_of_pixels_cover_all_pairs(n2, accelerator, x64, monkeypatch):
     """Three by three blocks of which the last overlap those before."""
@@ -88,6 +89,7 @@ def test_inputs_on_the_device_are_looked_at_there(bad, accelerator):
         eq.gram(eq.Sequential(eq.Dense(1), eq.Relu()), x.astype("complex64"))
 
 
+@pytest.mark.slow
 def test_gradients_pass_barriers(accelerator, x64):
     """Along a random direction, as the literal recursion has them."""
     case = ONE_EACH["one-row"]
@@ -109,6 +111,7 @@ def test_gradients_pass_barriers(accelerator, x64):
     assert abs(slope - literal) < tolerance(np.float64, 1e3) * scale
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", ["relu-bias", "flat-head"])
 def test_known_inputs_meet_abstract_ones(name, accelerator, x64):
     """Arrays of JAX inside of the user's jit: what is done with the known ones alone is traced as well."""

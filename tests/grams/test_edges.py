@@ -16,6 +16,7 @@ ERF_CONV = eq.Sequential(eq.Conv(8, (3, 3)), eq.Erf(), eq.Conv(8, (3, 3)), eq.Er
 ERF_DENSE = eq.Sequential(eq.Dense(8), eq.Erf(), eq.Dense(8), eq.Erf(), eq.Dense(1))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("net, x", [(ERF_CONV, IMAGES), (ERF_DENSE, VECTORS)], ids=["pooled", "vectors"])
 def test_erf_keeps_its_digits_at_large_variances(net, x, x64):
     """(1 + 2a)(1 + 2b) - 4c^2 cancels: raw pixels up to 255 have variances of 10^4."""
@@ -81,6 +82,7 @@ def test_a_branch_keeps_the_number_of_channels():
         eq.gram(eq.Sequential(eq.Dense(4), eq.Residual(eq.Relu(), eq.Dense(8)), eq.Dense(1)), VECTORS)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("activation, bound", [(eq.Relu(), 1e-5), (eq.Erf(), 1e-5)], ids=["relu", "erf"])
 def test_quadrature_on_rotations_has_converged(activation, bound, x64):
     """The default rule against one with twice the nodes, on noise of bandwidth 4 and one channel: each entry."""
@@ -103,6 +105,7 @@ def test_an_input_in_both_batches_is_one_input(x64):
     assert once[0, 2] == once[0, 0]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("dtype", [">f4", ">f8", ">i2", np.longdouble, "<f4"])
 def test_any_order_of_bytes(dtype):
     """As files of other machines have them; JAX knows its own only."""
@@ -130,6 +133,7 @@ def leaky_relu(u):
     return jnp.where(u > 0, u, 0.1 * u)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("act", [eq.Relu(), eq.Erf(), eq.Activation(leaky_relu)], ids=["relu", "erf", "leaky"])
 @pytest.mark.parametrize("method", ["auto", "literal"])
 def test_inputs_of_unlike_sizes_in_single_precision(act, method, x64):
@@ -145,7 +149,7 @@ def test_inputs_of_unlike_sizes_in_single_precision(act, method, x64):
             np.testing.assert_allclose(low, high, rtol=2e-6, err_msg=f"{size} {kind}")
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(12)
 @pytest.mark.parametrize("act", [eq.Relu(), eq.Erf(), eq.Activation(leaky_relu)], ids=["relu", "erf", "leaky"])
 @pytest.mark.parametrize("method", ["auto", "literal"])
 @pytest.mark.parametrize("factor", [-1.0, -0.3, -10.0, -100.0])
@@ -167,6 +171,7 @@ SUMS = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("method", ["auto", "literal"])
 @pytest.mark.parametrize("name", SUMS)
 @pytest.mark.parametrize("short", [jnp.bfloat16, jnp.float16])
@@ -194,6 +199,7 @@ def test_finite_pooling_in_16_bits(short):
     assert net.apply({}, jnp.ones((2, 32, 32, 1), short)).dtype == short
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("method", ["auto", "literal"])
 @pytest.mark.parametrize("noise", [1e20, 0.0], ids=["signs", "constant"])
 def test_a_normalisation_does_not_hide_an_overflow(method, noise):
@@ -209,6 +215,7 @@ def test_a_normalisation_does_not_hide_an_overflow(method, noise):
             eq.gram(eq.Sequential(*layers), x, method=method)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("activation", [eq.Erf(), eq.Relu()], ids=["erf", "relu"])
 def test_images_that_are_flattened_first_are_vectors(activation):
     """The same blocks, and as exact: raw pixels, one picture brighter and one with a little noise."""

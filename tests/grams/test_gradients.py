@@ -34,7 +34,7 @@ def check(f, x):
     assert np.abs(expected).max() > 1e-3
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @pytest.mark.parametrize("kind", ["nngp", "ntk"])
 @pytest.mark.parametrize("name", ACTIVATIONS)
 def test_at_inputs_that_are_zero_equal_or_opposite(name, kind, x64):
@@ -62,7 +62,7 @@ def test_at_a_blank_picture(layers, x64):
         check(entry(net, kind, other), np.zeros((3, 3, 1)))
 
 
-@pytest.mark.every(3)
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "kind"), [("erf", "nngp"), ("erf", "ntk"), ("tanh", "nngp")])
 def test_covariance_of_gradients(name, kind, x64):
     """The mixed second derivative at equal inputs: the law of a network's gradient."""
@@ -81,7 +81,7 @@ JUMPS = {
 }
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("name", JUMPS)
 @pytest.mark.parametrize(
     "layers",
@@ -97,6 +97,7 @@ def test_covariance_of_functions_that_jump_at_0(layers, name, x64):
     assert np.isfinite(jax.grad(entry(net, "nngp", other))(jnp.asarray(other))).all()
 
 
+@pytest.mark.slow
 def test_a_jump_is_seen_in_units_of_the_function(x64):
     x, other = jnp.array([0.5, -1.0]), np.array([1.2, 0.4])
     gradients = [
@@ -107,7 +108,7 @@ def test_a_jump_is_seen_in_units_of_the_function(x64):
     assert np.abs(gradients[0]).min() > 1e-3
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(18)
 @pytest.mark.parametrize("kind", ["nngp", "ntk"])
 @pytest.mark.parametrize("factor", [1, -1, 2])
 @pytest.mark.parametrize("ends", ["flat", "pool", "group"])
@@ -126,6 +127,7 @@ def test_second_derivatives_of_relu_at_parallel_inputs(ends, factor, kind, x64):
     np.testing.assert_allclose(change, 0, atol=1e-9)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("end", [(eq.GlobalAvgPool(),), (eq.AvgPool((1, 2)), eq.Flatten())], ids=["pool", "windows"])
 def test_of_erf_behind_a_filter_that_shrinks_pictures(end, x64):
     """Pixels that a layer's output lacks have no part in a gradient."""

@@ -37,7 +37,7 @@ def stax_network(net):
     return convert(net)[2]
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 def test_equals_neural_tangents(net, x64):
     x1, x2 = inputs(), inputs(5, seed=1)
     for pair in ((x1, None), (x1, x2)):
@@ -48,6 +48,7 @@ def test_equals_neural_tangents(net, x64):
         assert relative_error(ours.ntk, theirs.ntk) < bound
 
 
+@pytest.mark.every(2)
 def test_symmetric_and_positive_semidefinite(net, dtype):
     k = eq.gram(net, inputs(dtype=dtype))
     for matrix in (k.nngp, k.ntk):
@@ -57,11 +58,13 @@ def test_symmetric_and_positive_semidefinite(net, dtype):
         assert eigenvalues[0] > -tolerance(dtype, len(matrix)) * eigenvalues[-1]
 
 
+@pytest.mark.every(2)
 def test_one_batch_equals_two(net, x64):
     x = inputs()
     np.testing.assert_allclose(eq.gram(net, x).ntk, eq.gram(net, x, x).ntk, rtol=1e-6)
 
 
+@pytest.mark.every(2)
 def test_float32_is_within_1e_5_of_float64(net, x64):
     """For random inputs, on the diagonal and off it; `test_methods` has the hard ones."""
     x = inputs(40)

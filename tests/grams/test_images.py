@@ -49,7 +49,7 @@ def stax_network(net):
     return convert(net)[2]
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(8)
 def test_equals_neural_tangents(net, x64):
     """Two batches without common images: on the diagonal the other side loses half of the digits."""
     x1, x2 = images(), images(2, seed=1)
@@ -90,6 +90,7 @@ def shared(layer):
     return layer.shared if isinstance(layer, eq.LocallyConnected) else layer
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", [name for name in IMAGE_NETWORKS if name.startswith("local-") and "pool" not in name])
 def test_locally_connected_and_flattened_is_convolutional(name, x64):
     """Bit for bit by the fast method, which computes the convolution; to rounding by the literal recursion."""

@@ -46,6 +46,7 @@ FAST = {name: case for name, case in CASES.items() if case.method != "Literal"}
 ROUNDED = ("same-larger", "circular-larger", "pooled-branches", "D4-circular-valid", "one-coordinate")
 
 
+@pytest.mark.every(4)
 @parametrise(FAST)
 def test_equals_the_literal_recursion(case, x64):
     """To 1e-12 of the scale of each entry; symmetric, semidefinite, of the dtype of the inputs."""
@@ -59,7 +60,7 @@ def test_equals_the_literal_recursion(case, x64):
         assert np.linalg.eigvalsh(matrix)[0] >= -tolerance(matrix.dtype, len(matrix)) * np.trace(matrix)
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(7)
 @parametrise({name: case for name, case in FAST.items() if name in (*REGISTRY, *ROUNDED)})
 def test_float32_is_within_1e_5_of_float64(case, x64):
     """Relative to the scale of each entry, which on the diagonal is the entry; symmetric, semidefinite."""
@@ -74,7 +75,7 @@ def test_float32_is_within_1e_5_of_float64(case, x64):
         assert np.linalg.eigvalsh(wide)[0] >= -tolerance(matrix.dtype, len(matrix)) * np.trace(wide)
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @parametrise({name: case for name, case in ONE_EACH.items() if case.method != "Sphere"})
 def test_rectangle_equals_the_literal_recursion(case, x64):
     """Two batches of different sizes; the second holds a copy of an input of the first."""
@@ -85,6 +86,7 @@ def test_rectangle_equals_the_literal_recursion(case, x64):
         assert errors(getattr(fast, kind), expected[:3, 3:], own=(np.diag(expected)[:3], np.diag(expected)[3:])) < 1e-12
 
 
+@pytest.mark.every(2)
 @parametrise({name: case for name, case in SPHERES.items() if name != "sphere-linear"})
 def test_sphere_equals_the_literal_recursion(case, x64):
     """Inputs without copies among them: an input with itself is integrated by a rule of its own, finer there."""
@@ -100,6 +102,7 @@ def test_sphere_equals_the_literal_recursion(case, x64):
         np.testing.assert_array_equal(matrix, matrix.T)
 
 
+@pytest.mark.every(2)
 @parametrise({name: ONE_EACH[name] for name in ("relu-bias", "one-row", "D2-long-filters")})
 def test_parallel_inputs(case, x64):
     """Multiples of an input: exact for the NNGP; a relu network's NTK feels the rounding of their angle, 0 or pi."""
@@ -125,7 +128,7 @@ RELU_ONLY = {name: CASES[name] for name in ("relu", "relu-bias")} | {
 }
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @parametrise(RELU_ONLY)
 @pytest.mark.parametrize("factor", [1.0, 1.37, -1.0], ids=["copy", "multiple", "opposite"])
 def test_float32_ntk_of_nearly_parallel_vectors(case, factor, x64):
@@ -150,7 +153,7 @@ def test_float32_of_large_flat_images(x64):
         assert errors(getattr(low, kind), getattr(high, kind)) < 1e-5
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(7)
 @parametrise(ONE_EACH)
 def test_one_kind_alone_and_under_jit(case):
     x = inputs(case.shape, 3)
@@ -166,7 +169,7 @@ def test_one_kind_alone_and_under_jit(case):
 # Smooth but for relu's kink, which the finite differences must not cross: inputs at angles of order one.
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(7)
 @parametrise(ONE_EACH)
 def test_gradients(case, x64):
     """Finite at coincident and at zero inputs, in both arguments; those of generic inputs as finite differences say."""
@@ -215,6 +218,7 @@ def test_half_precision_is_the_rounded_result_of_float32(method, dtype):
         np.testing.assert_array_equal(getattr(low, kind), getattr(high, kind).astype(dtype))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name, times", [("one-row", 1), ("D3-matrices", 1), ("sphere-linear", 2)])
 def test_literal_method_computes_inputs_with_themselves_apart_on_the_sphere_only(name, times, monkeypatch):
     """There they have a quadrature rule of their own; elsewhere they are among the pairs."""

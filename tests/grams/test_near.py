@@ -43,7 +43,7 @@ def neighbours(name):
     return jnp.concatenate([x, *moved]).astype("float32")
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(10)
 @pytest.mark.parametrize("name", NETS)
 def test_float32_is_within_1e_6_of_float64(name, x64):
     net, x = eq.Sequential(*NETS[name]), neighbours(name)
@@ -52,7 +52,7 @@ def test_float32_is_within_1e_6_of_float64(name, x64):
         np.testing.assert_allclose(getattr(low, kind), getattr(high, kind), rtol=1e-6)
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(5)
 @pytest.mark.parametrize("name", NETS)
 def test_equals_the_literal_recursion(name, x64):
     """Which in double precision knows every angle to the root of eight roundings."""

@@ -20,6 +20,7 @@ NETS = {
 }
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("centred", [False, True], ids=["unit", "centred"])
 @pytest.mark.parametrize("data", ["cifar10", "fashion_mnist"])
 @pytest.mark.parametrize("name", NETS)

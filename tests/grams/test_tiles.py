@@ -30,7 +30,7 @@ def equal(one, two):
     return all(np.array_equal(getattr(one, kind), getattr(two, kind)) for kind in KINDS)
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name, sizes", [("relu-bias", (1, 3, 7, 50)), ("one-row", (3,)), ("flat-head", (5,))])
 def test_tiles_do_not_change_the_result(name, sizes):
     """Sizes that divide the batch, that do not, one, and more than there are; rectangles in `test_methods` too."""
@@ -99,6 +99,7 @@ threading.Thread(target=work).start()
 """
 
 
+@pytest.mark.slow
 def test_a_thread_that_outlives_the_main_one_has_its_matrices():
     """Python starts no threads of a pool any more by then."""
     run = subprocess.run([sys.executable, "-c", AT_THE_END], text=True, capture_output=True, check=True)
@@ -186,7 +187,7 @@ def test_the_order_of_kinds_does_not_matter_to_a_store(tmp_path, count, kinds):
     assert equal(eq.gram(NET, x, kinds=kinds, tile=3, store=tmp_path), whole) and count.done == 0
 
 
-@pytest.mark.every(4)
+@pytest.mark.every(10)
 @pytest.mark.parametrize("name", ["relu-bias", "one-row", "pooled-branches", "flat-head", "D3-matrices"])
 @pytest.mark.parametrize("asarray", [np.asarray, jnp.asarray], ids=["numpy", "jax"])
 def test_known_inputs_inside_jit_are_computed_as_outside(tmp_path, name, asarray):
@@ -204,6 +205,7 @@ def test_known_inputs_inside_jit_are_computed_as_outside(tmp_path, name, asarray
         assert slope == whole.ntk[0, 1]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", ["relu-bias", "flat-head"])
 def test_known_arrays_meet_abstract_ones(name):
     """Inside of the user's jit, what is done with the known ones alone is traced as well."""

@@ -38,6 +38,7 @@ def noise(dtype):
     return normal(0, (2, 9, 9, 3), dtype)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("size", [8, 9])
 def test_multiples_of_90_degrees_permute_pixels(noise, order, size):
@@ -98,6 +99,7 @@ def test_linear_and_constant_on_constants(x64, order):
     assert inside < eq.testing.tolerance(float, 121)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("order", ORDERS)
 def test_gradient_in_the_angle_and_in_the_image(x64, order):
     images = jnp.asarray(blobs(24))
@@ -159,6 +161,7 @@ def test_group_law_is_exact_on_the_grid(n, order):
     assert not group_law_error(action, normal(0, (7, 7, 1))).any()
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("n", [3, 8])
 def test_group_law_error_falls_with_order_and_resolution(x64, n):
     worst = {

@@ -106,6 +106,7 @@ def test_relu_dual_of_variances_near_the_largest_number(dtype, variance, correla
     assert abs(float(derivative) - float(expected[1])) < 2 * epsilon
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("method", ["auto", "literal"])
 @pytest.mark.parametrize("act", [eq.Relu(), jnp.tanh], ids=["relu", "tanh"])
 def test_gram_of_variances_near_the_largest_number(act, method):

@@ -41,6 +41,7 @@ PLANE = {
 }
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("group, filter_shape, padding", PLANE.values(), ids=list(PLANE))
 def test_plane_by_hand(group, filter_shape, padding, x64):
     """A lifted covariance is the mean product of what the filter sees; convolution is the mean over its entries."""
@@ -90,7 +91,7 @@ def feature_map_action(case):
     return lambda g, x: RegularAction(group, axis=-4)(g, ImageAction(group)(g, x))
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(4)
 def test_kernel_is_translated_in_each_index(case, x64):
     """K_{g,g'}(rho(h) f, rho(h') f') = K_{h^-1 g, h'^-1 g'}(f, f'), the same for Theta."""
     x1, x2 = inputs(case.shape)
@@ -103,7 +104,7 @@ def test_kernel_is_translated_in_each_index(case, x64):
             assert relative_error(getattr(moved, kind), expected) < tolerance(float, 300)
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(5)
 @pytest.mark.parametrize("name", ["plane-C4-SAME", "plane-D4-VALID", "D3-on-itself", "D3-matrices", "D3-residual"])
 def test_pooled_kernel_is_symmetric_positive_semidefinite_and_precise(name, x64):
     case = GROUP_NETWORKS[name]
@@ -120,6 +121,7 @@ def test_pooled_kernel_is_symmetric_positive_semidefinite_and_precise(name, x64)
         np.testing.assert_allclose(getattr(low, kind), matrix, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", ["plane-C4-SAME", "D3-residual"])
 def test_gradients_are_finite_at_coinciding_inputs(name, x64):
     """There the dual of relu has its corner."""
@@ -129,6 +131,7 @@ def test_gradients_are_finite_at_coinciding_inputs(name, x64):
     assert np.isfinite(gradient).all() and np.abs(gradient).max() > 0
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("group", [eq.cyclic(4), eq.dihedral(2)], ids=["C4", "D2"])
 @pytest.mark.parametrize("planar", [True, False])
 def test_constant_inputs(group, planar, x64):
@@ -159,7 +162,7 @@ def averaged_gap(group_net, plain_net, action, x1, x2):
 SELF = {f"{name}-on-itself": RegularAction(group) for name, group in (("C4", eq.cyclic(4)), ("D3", eq.dihedral(3)))}
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("action", [*SELF.values(), D3_TURNS], ids=[*SELF, "D3-matrices"])
 @pytest.mark.parametrize("support", [None, (1, 2)], ids=["full", "restricted"])
 def test_group_network_is_the_orbit_mean_of_the_fully_connected_one(action, support, x64):
@@ -209,7 +212,7 @@ ORBIT_MEANS = {
 }
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(6)
 @pytest.mark.parametrize("arguments", ORBIT_MEANS.values(), ids=list(ORBIT_MEANS))
 def test_group_network_on_the_plane_is_the_orbit_mean_of_the_convolutional_one(arguments, x64):
     """Theorem 5.3 of paper 2: the filter's shape is symmetric; dihedral groups and any rotations in it do as well."""

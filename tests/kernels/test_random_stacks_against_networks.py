@@ -162,7 +162,7 @@ def largest_z(found, net, x):
     return (distances / found.standard_error).max()
 
 
-@pytest.mark.every(5)
+@pytest.mark.every(8)
 @pytest.mark.parametrize("seed", STACKS)
 def test_finite_networks_have_the_kernel(seed):
     """And wrong kernels are found, where a layer has the setting that is wrong in them."""

@@ -185,6 +185,7 @@ def ntk_at(features, table, weights):
     return ((k * d1 + k1) * d2) @ weights
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("bandwidth, channels", [(4, 1), (6, 3)])
 def test_default_quadrature_has_converged(bandwidth, channels, x64):
     """Band-limited noise: within 1e-5 of rules of more than three times the points, on the diagonal and off it."""
@@ -266,6 +267,7 @@ def reduced(net, x1, x2, places):
     return kernel_map(eq.Sequential(*head), PairKernel(*(a @ places.weights for a in arrays)))
 
 
+@pytest.mark.every(2)
 def test_equals_the_literal_recursion_on_a_subgroup(net, x64):
     """On a group of rotations both are exact: the collapse onto relative rotations is an identity."""
     _, x = signals(2, 3, 2)
@@ -317,6 +319,7 @@ def test_constant_signals(x64):
 # Symmetries and theorems.
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", SPHERE_NETWORKS)
 def test_invariant_under_rotations_of_one_signal(name, x64):
     """Exactly without a nonlinearity; with one up to the quadrature, whose default promises 1e-5."""
@@ -370,6 +373,7 @@ def test_mean_over_rotations_of_the_dense_network(x64):
 # Gram matrices.
 
 
+@pytest.mark.every(3)
 def test_gram_in_both_precisions(net, x64):
     """Symmetric, positive semidefinite, of the dtype of the inputs, and float32 within 1e-5 of float64."""
     _, x = signals(3, 3, 2)
@@ -388,7 +392,7 @@ def test_gram_in_both_precisions(net, x64):
         np.testing.assert_allclose(np.diag(a), np.diag(b), rtol=1e-5)
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(4)
 @pytest.mark.parametrize("bandwidth", [4, 8])
 @pytest.mark.parametrize("layer", [eq.Relu(), eq.Erf()], ids=lambda layer: type(layer).__name__)
 def test_constant_signals_in_single_precision(layer, bandwidth, x64):
@@ -423,6 +427,7 @@ def test_one_input_twice_uses_the_rule_around_the_identity(x64):
     assert abs(around / reference - 1) < 1e-7 < 1e-5 < abs(across / reference - 1)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", ["sphere-deep", "sphere-residual"])
 def test_gradients_are_finite_at_coincident_inputs(name, x64):
     net = SPHERE_NETWORKS[name]

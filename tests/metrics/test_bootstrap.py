@@ -37,6 +37,7 @@ def two_way(key, members=6, inputs=9):
     return np.asarray(2 * member + input_ + 0.5 * rest, np.float64)
 
 
+@pytest.mark.every(4)
 @pytest.mark.parametrize("axes", [(0,), (1,), (0, 1), (1, 0)])
 def test_variance_of_the_resampled_mean(axes):
     """The variance given the data is known: S_a^2 / M and S_b^2 / n along one axis, with S_e^2 / M n both."""
@@ -124,6 +125,7 @@ def test_bad_input(changes, message):
         bootstrap_interval(jax.random.key(0), **arguments)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("statistic", [None, jnp.mean])
 def test_numbers_that_jax_would_narrow(statistic):
     """A molecule's energy in meV, spread by half of one: in single precision they are two numbers."""

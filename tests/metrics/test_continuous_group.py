@@ -86,6 +86,7 @@ def test_norm_whose_square_leaves_the_dtype(size):
     np.testing.assert_allclose(bound, [[size, 5, 0]], rtol=1e-6)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("net", [NET, RELU], ids=["erf", "relu"])
 @pytest.mark.parametrize("t", TIMES)
 def test_kernel_bound_holds_over_the_circle(net, t, x64):

@@ -52,6 +52,7 @@ def test_shapes_inside_a_residual_network():
     assert sides(resnet(50), 224)[0] == (56, 56, 256) and sides(resnet(50), 224)[-1] == (7, 7, 2048)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("size, strides, side", [(3, 2, 8), (7, 2, 9), (1, 3, 8)])
 def test_strided_convolution_is_that_of_flax(dtype, size, strides, side):
     x = normal(0, (2, side, side + 2, 3), dtype)
@@ -86,6 +87,7 @@ def test_members_of_an_ensemble_side_by_side():
         assert relative_error(outputs, apply(params, x)) < tolerance(jnp.float32, 1000)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("net", [ResNet((1,), 4, True, classes=3), MLPMixer(4, 1, 8, 6, 7, 3)])
 def test_each_example_is_on_its_own(net):
     """No statistic of the batch: the reason for a group norm."""
@@ -134,6 +136,7 @@ def test_decay_of_weights_and_of_nothing_else():
     np.testing.assert_array_equal(moved["b"], 1.0)
 
 
+@pytest.mark.slow
 def test_an_ensemble_learns():
     y = np.arange(32, dtype=np.int32) % 2
     x = normal(0, (32, 8, 8, 3)) + y[:, None, None, None]

@@ -47,6 +47,7 @@ def test_values_and_derivatives(border, c, f, dtype):
         assert relative_error(mine, other) < 10 * bound
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("axes", [(0, None), (None, 0), (0, 0), (2, 4)])
 def test_many_networks(axes, x64):
     x, W = data(jnp.float64, 2, 3)
@@ -113,6 +114,7 @@ def test_channels_that_differ_and_none_at_all(shape):
     np.testing.assert_array_equal(empty, jnp.zeros((2, 7 - shape[0], 9 - shape[1], 5)))
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("shape", [(3, 3, 8, 16), (3, 5, 8, 16)], ids=["products", "sums"])
 def test_a_direction_that_differs_by_device_is_refused(shape):
     """Of a function that does not: no rule adds its derivatives up. Once the filters differ too, there is one."""
@@ -173,6 +175,7 @@ for found in (manual(params), by_types):
 """
 
 
+@pytest.mark.slow
 def test_gradients_of_filters_that_all_devices_share():
     """Those of all devices are added up, whether a mesh is manual or in the types of the arrays."""
     done = subprocess.run([sys.executable, "-c", MANY_DEVICES], capture_output=True, text=True, timeout=300)

@@ -31,6 +31,7 @@ def test_dense_by_hand(x64):
     np.testing.assert_allclose(net.apply(params, X), 1.3 / np.sqrt(4) * X @ W + 0.7 * b, rtol=1e-14)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(
     "nets, name", [(NETWORKS, "deep"), (IMAGE_NETWORKS, "residual"), (GROUP_NETWORKS, "C3-on-itself")]
 )
@@ -49,7 +50,7 @@ def test_no_bias_means_no_parameter():
     assert len(jax.tree.leaves(NETWORKS["relu"].init(quick_key(0), X.shape))) == 2
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(6)
 def test_monte_carlo_agrees_with_the_infinite_width_kernel(net, x64):
     assert_agrees(net, X, count=1536)
 
@@ -72,6 +73,7 @@ def test_empirical_kernels_take_flax_modules(x64):
     np.testing.assert_allclose(eq.empirical_kernels(module, params, X).ntk, X @ X.T + 1, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_empirical_kernels_cost_as_much_for_each_input():
     """Twice the inputs, twice the operations; the products of gradients are few beside those of the convolutions."""
     net = eq.Sequential(eq.Conv(4, (3, 3)), eq.Relu(), eq.Conv(4, (3, 3)), eq.Relu(), eq.GlobalAvgPool(), eq.Dense(2))

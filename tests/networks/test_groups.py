@@ -46,6 +46,7 @@ def drawn(net, x):
     return jax.jit(lambda x: net.apply(params, x))
 
 
+@pytest.mark.every(2)
 def test_outputs_are_invariant_and_have_the_dtype_of_the_data(case, dtype):
     x = jnp.asarray(batch(case.shape), dtype)
     f = drawn(case.net, x)
@@ -60,7 +61,7 @@ def test_feature_maps_are_translated(case, x64):
     assert_equivariant(drawn(body, x), x, case.action, moved, bound=tolerance(float, 300))
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(4)
 @pytest.mark.parametrize("name", ["plane-C4-SAME", "plane-D4-VALID", "D3-on-itself", "D3-residual"])
 def test_monte_carlo_agrees_with_the_infinite_width_kernel(name, x64):
     """Every layer and both kinds of inputs; the other networks differ from these in what the tests by hand cover."""
@@ -78,6 +79,7 @@ PLANE = [
 ]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("group, filter_shape, padding", [case[1:] for case in PLANE], ids=[case[0] for case in PLANE])
 def test_plane_by_hand(group, filter_shape, padding, x64):
     """Sums over filter positions and elements, with the positions turned as points of the plane."""

@@ -19,7 +19,7 @@ def test_shapes_and_dtype(name, dtype):
     assert y.shape == (2, 1) and y.dtype == dtype
 
 
-@pytest.mark.every(2)
+@pytest.mark.every(5)
 @pytest.mark.parametrize("name", IMAGE_NETWORKS)
 def test_monte_carlo_agrees_with_the_infinite_width_kernel(name, x64):
     assert_agrees(IMAGE_NETWORKS[name], X, count=768, widths=(12, 24), batch=32)

@@ -11,6 +11,7 @@ from eqbook.networks import PatchConv, mean_pool
 from eqbook.testing import relative_error, tolerance
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("size", [1, 3, 5])
 def test_equals_flax_conv(dtype, size):
     x = normal(0, (4, 6, 8, 3), dtype)
@@ -72,6 +73,7 @@ def test_rotating_image_and_filter_rotates_the_output(x64):
     assert relative_error(moved, jnp.rot90(conv.apply(params, x), axes=(1, 2))) < tolerance(jnp.float64, 27)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("size", [1, 2, 4, 5, 20])
 def test_mean_pool_is_the_mean_and_commutes_with_rotation(size):
     x = normal(0, (2, 3, 20, 40, 3))

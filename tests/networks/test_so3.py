@@ -89,6 +89,7 @@ def test_pool_is_the_mean_over_rotations(x64):
     np.testing.assert_allclose(net.apply(params, x), expected, atol=1e-12)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("name", ["sphere-deep", "sphere-residual"])
 def test_invariant_under_turns_of_the_rule(name, x64):
     """A turn about the z axis by a step of the rule permutes its points: exact, nonlinear or not."""

@@ -29,6 +29,7 @@ def data(dtype, c, f):
     return normal(0, (3, 6, 8, c), dtype), normal(1, (3, 3, c, f), dtype)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("border", BORDERS.values(), ids=BORDERS)
 @pytest.mark.parametrize(("c", "f"), SHAPES)
 def test_values_and_derivatives(border, c, f, x64):
@@ -45,6 +46,7 @@ def test_values_and_derivatives(border, c, f, x64):
         assert relative_error(mine, other) < tolerance(np.float64, 9 * c * 48)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("axes", [(0, None), (None, 0), (0, 0), (2, 4)])
 def test_many_networks(axes, x64):
     x, W = data(jnp.float64, 2, 3)
@@ -74,6 +76,7 @@ def test_transposes(primitive, shape, x64):
     assert relative_error(twice, value) < tolerance(np.float64)
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("c", "f"), [(8, 16), (32, 64)])
 def test_rounding_is_that_of_the_plain_sum(c, f):
     x, W = data(jnp.float32, c, f)
