@@ -68,6 +68,26 @@ def test_many_networks(axes, x64):
         assert relative_error(ours, theirs) < tolerance(np.float64, 15 * 4 * 42)
 
 
+@pytest.mark.parametrize(("side", "c", "f"), [(4, 32, 64), (5, 32, 64), (4, 1, 8)], ids=["squares", "odd", "one"])
+def test_many_networks_on_an_accelerator(accelerator, side, c, f):
+    x, W = normal(0, (3, 2, side, side, c), jnp.float32), normal(1, (3, 3, 3, c, f), jnp.float32)
+    ct = normal(2, (3, 2, side, side, f), jnp.float32)
+
+    def everything(f):
+        def one(x, W, ct):
+            total = lambda x, W: jnp.sum(jnp.sin(f(x, W, ((1, 1), (1, 1)))) * ct)  # noqa: E731
+            gradient = jax.grad(total, argnums=(0, 1))
+            return total(x, W), gradient(x, W), jax.jvp(gradient, (x, W), (jnp.cos(x), jnp.sin(W)))[1]
+
+        return jax.vmap(one)
+
+    made = str(jax.make_jaxpr(everything(correlate))(x, W, ct))
+    assert ("winograd_filters_transposed" in made) == ("winograd_filters" in made) == (side == 4 and c == 32)
+    found, expected = (jax.jit(everything(f))(x, W, ct) for f in (correlate, by_jax))
+    for mine, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        assert relative_error(mine, other) < tolerance(np.float32, 9 * f * 2 * side**2)
+
+
 def test_derivatives_where_the_image_is_smaller_than_half_a_filter(x64):
     x, W = jnp.full((2, 1, 2, 3), 0.3), jnp.sin(jnp.arange(150.0)).reshape(5, 5, 3, 2)
     border = ((2, 2), (2, 2))
