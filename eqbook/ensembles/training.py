@@ -118,10 +118,11 @@ def _mean_loss(here: Checkpoint) -> np.ndarray:
 
 def train_chunks(training: Training, chunks: range, at_once: int) -> None:
     """All chunks, several of them on threads: the loop of one leaves cores of a CPU idle."""
-    x64 = jax.config.jax_enable_x64
+    x64, device = jax.config.jax_enable_x64, jax.config.jax_default_device
 
     def one(c: int) -> None:
-        with jax.enable_x64(x64):  # a context in the caller's thread does not reach this one
+        # Contexts in the caller's thread do not reach this one.
+        with jax.enable_x64(x64), jax.default_device(device):
             training.chunk(c)
 
     if at_once == 1:

@@ -8,9 +8,10 @@ from typing import Any
 
 import jax
 
-# Numbers that a step of one chunk should touch at least, so that starting operations is not what takes the time:
-# measured on two CPU cores (more than a few caches' worth makes dense networks slower), and on an H200, where four
-# times as much trains convolutional networks 1.3 times faster, but computes more members that nobody asked for.
+# Bytes that a step of one chunk should touch at least, so that starting operations is not what takes the time: measured
+# on two CPU cores (more than a few caches' worth makes dense networks slower), and on an H200, where 100 convolutional
+# networks of 120,000 parameters take 0.113, 0.106, 0.095 and 0.093 s with 10, 20, 50 and 100 of them in a chunk. This
+# makes it 20: of a larger chunk most would be members that nobody asked for.
 ENOUGH_BYTES = {"cpu": 2**22, "other": 2**34}
 MOST = 256
 ROUND = (1, 2, 5, 10, 20, 50, 100, 200)

@@ -12,7 +12,6 @@ from eqbook.groups import ImageAction
 from eqbook.testing import assert_equivariant, relative_error, tolerance
 
 
-@pytest.mark.every(2)
 @pytest.mark.parametrize("size", [2, 3, 6, 7])
 def test_halving_by_hand_and_under_the_square(size, dtype):
     x = normal(0, (2, size, size, 2), dtype)

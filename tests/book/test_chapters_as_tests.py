@@ -77,7 +77,6 @@ def silent(tmp_path_factory):
     return book.test()
 
 
-@pytest.mark.every(2)
 @pytest.mark.parametrize("name", SILENT)
 def test_silent_failures_are_failures(silent, name):
     status, output = silent

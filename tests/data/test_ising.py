@@ -83,7 +83,6 @@ def test_samples_have_the_exact_mean_energy(algorithm, side, temperature):
     assert abs(eq.testing.monte_carlo_z(spins.mean((1, 2, 3)), 0.0)) < 4
 
 
-@pytest.mark.every(2)
 @pytest.mark.parametrize("algorithm", ["cluster", "metropolis"])
 def test_distribution_is_that_of_boltzmann_configuration_by_configuration(algorithm):
     """On 2 x 2 sites all 16 configurations can be counted."""
@@ -127,7 +126,6 @@ def test_zero_temperature_and_no_steps():
     assert abs(eq.testing.monte_carlo_z(np.asarray(total_energy(hot), float), 0.0)) < 4
 
 
-@pytest.mark.every(2)
 @pytest.mark.parametrize("algorithm", ["cluster", "metropolis"])
 @pytest.mark.parametrize("temperature", [1e-39, 1e-300, 1e-320])
 def test_temperatures_whose_inverse_is_infinite_are_those_near_zero(algorithm, temperature):

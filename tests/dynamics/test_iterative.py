@@ -29,7 +29,6 @@ def x64():
         yield
 
 
-@pytest.mark.every(2)
 @pytest.mark.parametrize("diag_reg", [0.0, 1e-4, 0.3])
 @pytest.mark.parametrize("rank", [0, 30])
 def test_weights_are_those_of_the_factorisation(x64, diag_reg, rank):

@@ -1,5 +1,7 @@
 """The paper profile of the Ising chapter."""
 
+import pytest
+
 CUT = dict(
     train_configurations=4,
     watched=5,
@@ -16,6 +18,7 @@ CUT = dict(
 NOT_OF_THE_PROFILE = ("variations = {", "moved_inputs")
 
 
+@pytest.mark.slow
 def test_records_what_it_measured(run_paper_profile):
     names, recorded = run_paper_profile("ising", CUT, skip=NOT_OF_THE_PROFILE)
     assert recorded.settings["sizes"] == [2, 4] and recorded.settings["temperature"] == 3.0

@@ -35,7 +35,6 @@ def pictures(tmp_path):
     return tmp_path / "pictures"
 
 
-@pytest.mark.slow
 def test_records_what_it_measured(run_paper_profile, pictures):
     names, recorded = run_paper_profile(
         "large_models", CUT | {"imagenet": str(pictures)}, {"fetch_cifar10": "cifar10"}, ("coupled = {}",)

@@ -13,7 +13,7 @@ from benchmarks.kills import Server
 from benchmarks.served import Site
 
 pytest.importorskip("fcntl", reason="processes are forked")
-KILLS = 3
+KILLS = 2
 
 # A chapter of two cells that trains nothing: what is tried is the record.
 TOY = [

@@ -105,7 +105,6 @@ def test_an_input_in_both_batches_is_one_input(x64):
     assert once[0, 2] == once[0, 0]
 
 
-@pytest.mark.every(3)
 @pytest.mark.parametrize("dtype", [">f4", ">f8", ">i2", np.longdouble, "<f4"])
 def test_any_order_of_bytes(dtype):
     """As files of other machines have them; JAX knows its own only."""

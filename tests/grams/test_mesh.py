@@ -1,10 +1,11 @@
 """Gram matrices on eight virtual devices: equal to those of one, and the work really is spread."""
 
 import os
-import subprocess
-import sys
 
-SCRIPT = """
+import pytest
+from processes import finish, start
+
+BEGIN = """
 import sys
 
 sys.path.insert(0, sys.argv[1])
@@ -18,7 +19,6 @@ from eqbook.grams import workers
 from eqbook.testing import relative_error, tolerance
 
 assert len(jax.devices()) == 8
-mesh = jax.make_mesh((8,), ("devices",))
 outputs = []
 original = workers.sharded
 
@@ -35,7 +35,12 @@ def sharded(*args):
 
 
 workers.sharded = sharded
-for name, case in ONE_EACH.items():
+"""
+
+EACH = """
+mesh = jax.make_mesh((8,), ("devices",))
+for name in sys.argv[2:]:
+    case = ONE_EACH[name]
     # Neither 11 nor 3 is a multiple of 8; with 3 there are devices without a row of their own.
     for n1, n2 in ((11, None), (3, 11)) if name in ("relu-bias", "one-row") else ((11, None),):
         x1, x2 = inputs(case.shape, n1), None if n2 is None else inputs(case.shape, n2, seed=1)
@@ -54,7 +59,10 @@ for name, case in ONE_EACH.items():
         assert {8 * shard.data.shape[0] for shard in array.addressable_shards} == {array.shape[0]}, name
     outputs.clear()
     print(name, "agrees", flush=True)
+print("all agree")
+"""
 
+PLACES = """
 two_axes = jax.make_mesh((4, 2), ("rows", "columns"))
 case = ONE_EACH["relu-bias"]
 x = inputs(case.shape, 11)
@@ -79,10 +87,23 @@ print("all agree")
 """
 
 
-def test_eight_devices_equal_one():
+def on_eight(script, *names):
     tests = os.path.dirname(os.path.dirname(__file__))
-    flags = os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=8"
-    env = os.environ | {"XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu"}
-    run = subprocess.run([sys.executable, "-c", SCRIPT, tests], env=env, text=True, capture_output=True)
-    assert run.returncode == 0, run.stdout + run.stderr
-    assert run.stdout.endswith("all agree\n")
+    (said,) = finish([start("-c", BEGIN + script, tests, *names, devices=8)])
+    assert said.endswith("all agree\n")
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ("relu-bias", "flat-head", "D3-head"),
+        pytest.param(("one-row", "D2-long-filters", "C4-long-filters", "sphere-linear"), marks=pytest.mark.slow),
+    ],
+    ids=["few", "others"],
+)
+def test_eight_devices_equal_one(names):
+    on_eight(EACH, *names)
+
+
+def test_inputs_may_be_on_some_of_them():
+    on_eight(PLACES)

@@ -20,9 +20,8 @@ NETS = {
 }
 
 
-@pytest.mark.every(4)
 @pytest.mark.parametrize("centred", [False, True], ids=["unit", "centred"])
-@pytest.mark.parametrize("data", ["cifar10", "fashion_mnist"])
+@pytest.mark.parametrize("data", ["cifar10", pytest.param("fashion_mnist", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", NETS)
 def test_float32_is_within_1e_5_of_float64(name, data, centred, x64):
     """Each entry, relative to itself."""

@@ -16,7 +16,6 @@ def test_names_are_unique_and_there_are_hundreds():
     assert len(set(names)) == len(names) > 300  # as the page on large runs says
 
 
-@pytest.mark.every(2)
 @pytest.mark.parametrize("call, words", [pytest.param(call, words, id=name) for name, call, *words in CATALOGUE])
 def test_refused(call, words):
     with pytest.raises(ValueError) as caught:

@@ -49,7 +49,7 @@ def check(case):
     assert outcome.result in ("kernel", "refused"), f"{outcome.message}\n{case}"
 
 
-@settings(45)
+@settings(30)
 @hypothesis.given(cases(QUICK))
 def test_right_or_refused(case):
     check(case)

@@ -373,7 +373,7 @@ def test_mean_over_rotations_of_the_dense_network(x64):
 # Gram matrices.
 
 
-@pytest.mark.every(3)
+@pytest.mark.every(2)
 def test_gram_in_both_precisions(net, x64):
     """Symmetric, positive semidefinite, of the dtype of the inputs, and float32 within 1e-5 of float64."""
     _, x = signals(3, 3, 2)
@@ -392,8 +392,7 @@ def test_gram_in_both_precisions(net, x64):
         np.testing.assert_allclose(np.diag(a), np.diag(b), rtol=1e-5)
 
 
-@pytest.mark.every(4)
-@pytest.mark.parametrize("bandwidth", [4, 8])
+@pytest.mark.parametrize("bandwidth", [4, pytest.param(8, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("layer", [eq.Relu(), eq.Erf()], ids=lambda layer: type(layer).__name__)
 def test_constant_signals_in_single_precision(layer, bandwidth, x64):
     """All terms of the mean over rotations are equal, so that roundings of their sum do not cancel."""

@@ -113,7 +113,6 @@ BAD_NETWORKS = {
 }
 
 
-@pytest.mark.every(11)
 @pytest.mark.parametrize("layers, shape, message", BAD_NETWORKS.values(), ids=list(BAD_NETWORKS))
 def test_finite_network_and_kernel_refuse_with_the_same_words(layers, shape, message):
     net, x = eq.Sequential(*layers), np.ones(shape, np.float32)

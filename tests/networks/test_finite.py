@@ -50,7 +50,7 @@ def test_no_bias_means_no_parameter():
     assert len(jax.tree.leaves(NETWORKS["relu"].init(quick_key(0), X.shape))) == 2
 
 
-@pytest.mark.every(6)
+@pytest.mark.every(3)
 def test_monte_carlo_agrees_with_the_infinite_width_kernel(net, x64):
     assert_agrees(net, X, count=1536)
 

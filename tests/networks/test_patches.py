@@ -11,7 +11,6 @@ from eqbook.networks import PatchConv, mean_pool
 from eqbook.testing import relative_error, tolerance
 
 
-@pytest.mark.every(2)
 @pytest.mark.parametrize("size", [1, 3, 5])
 def test_equals_flax_conv(dtype, size):
     x = normal(0, (4, 6, 8, 3), dtype)

@@ -180,9 +180,9 @@ class Displacements:
         return add(total, at(self._equal_pixels(*inputs, true, ntk), lambda kernel: jnp.where(here, kernel, 0)))
 
     def for_gpu(self, x: Array) -> "Displacements":
-        """The same in registers, if these known inputs lie on a GPU that can."""
+        """The same in registers, if these known inputs lie on one GPU that can."""
         sides = x.shape[1:3]
-        if x.dtype != jnp.float32 or {device.platform for device in x.devices()} != {"gpu"}:
+        if x.dtype != jnp.float32 or [device.platform for device in x.devices()] != ["gpu"]:
             return self
         if registers.units(self.program, sides) is None:
             return self

@@ -219,8 +219,8 @@ def _kernel(
 
             def layer(k: Array, fields: tuple[Rows, ...], unit: Unit = unit, passed: int = passed) -> tuple[Rows, ...]:
                 base = deviation + (passed + k) * (h * w)
-                scale = read(s1, base, False) * read(s2, base, True) if unit.relu else None
-                return _behind(unit, layout.sides, place, fields, ntk, scale, machine)
+                roots = (read(s1, base, False), read(s2, base, True)) if unit.relu else ()
+                return _behind(unit, layout.sides, place, fields, ntk, roots, machine)
 
             fields = layer(0, fields) if unit.count == 1 else _repeat(unit.count, layer, fields)
             passed += unit.count * unit.relu
@@ -244,10 +244,10 @@ def _behind(
     place: _Place,
     fields: tuple[Rows, ...],
     ntk: bool,
-    scale: Rows | None,
+    roots: tuple[Rows, ...],
     machine: Machine,
 ) -> tuple[Rows, ...]:
-    """K and Theta, or K alone, behind a unit; `scale` is the product of both standard deviations."""
+    """K and Theta, or K alone, behind a unit; `roots` are the standard deviations in front of its relu."""
     layer = unit.affine.layer
     W2, b2 = layer.W_std**2, layer.b_std**2
     if isinstance(layer, Conv):
@@ -256,9 +256,13 @@ def _behind(
     nngp = W2 * fields[0] + b2
     theta = nngp + W2 * fields[1] if len(fields) > 1 else nngp
     if unit.relu:
-        inverse = jnp.where(scale > 0, machine.inverse(scale), 0.0)
-        value, slope = _relu(nngp * inverse, nngp, unit.positive, machine)
-        nngp, theta = scale * value, theta * slope
+        correlation = nngp
+        for (
+            root
+        ) in roots:  # one after the other: the inverse of their product may be too small for a GPU, which takes 0
+            correlation = correlation * jnp.where(root > 0, machine.inverse(root), 0.0)
+        value, slope = _relu(correlation, nngp, unit.positive, machine)
+        nngp, theta = roots[0] * roots[1] * value, theta * slope
     return (nngp, theta) if ntk else (nngp,)
 
 
