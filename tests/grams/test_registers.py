@@ -81,6 +81,20 @@ def test_between_two_batches_and_in_tiles(as_on_a_gpu):
     assert relative_error(found.ntk, expected.ntk) <= 1e-6
 
 
+@pytest.mark.parametrize("size", [1e-19, 1e15])
+def test_the_ends_of_the_range(as_on_a_gpu, size):
+    net = eq.Sequential(conv(), eq.Relu(), conv(), eq.Relu(), eq.GlobalAvgPool())
+    x = jax.random.normal(jax.random.key(3), (1, 4, 4, 1))
+    x = size * jnp.concatenate([x, -x, jnp.roll(x, 1, 1)])
+    found = eq.gram(net, x)
+    assert as_on_a_gpu
+    with jax.enable_x64(True):
+        expected = eq.gram(net, np.asarray(x, np.float64), method="literal")
+        for kind in ("nngp", "ntk"):
+            mine, other = (np.asarray(getattr(k, kind), np.float64) / size**2 for k in (found, expected))
+            assert relative_error(mine, other) <= 1e-6
+
+
 def test_abstract_inputs_are_differentiable(as_on_a_gpu):
     layers, shape = NETWORKS["head"]
     net, x = eq.Sequential(*layers), jax.random.normal(jax.random.key(2), (2, *shape))

@@ -257,9 +257,7 @@ def _behind(
     theta = nngp + W2 * fields[1] if len(fields) > 1 else nngp
     if unit.relu:
         correlation = nngp
-        for (
-            root
-        ) in roots:  # one after the other: the inverse of their product may be too small for a GPU, which takes 0
+        for root in roots:  # one after the other: for the inverse of their product a GPU may take 0
             correlation = correlation * jnp.where(root > 0, machine.inverse(root), 0.0)
         value, slope = _relu(correlation, nngp, unit.positive, machine)
         nngp, theta = roots[0] * roots[1] * value, theta * slope
