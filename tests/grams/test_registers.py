@@ -81,7 +81,7 @@ def test_between_two_batches_and_in_tiles(as_on_a_gpu):
     assert relative_error(found.ntk, expected.ntk) <= 1e-6
 
 
-@pytest.mark.parametrize("size", [1e-17, 1e18])
+@pytest.mark.parametrize("size", [1e-13, 4e18])
 def test_the_ends_of_the_range(as_on_a_gpu, size):
     net = eq.Sequential(conv(), eq.Relu(), conv(), eq.Relu(), eq.GlobalAvgPool())
     x = jax.random.normal(jax.random.key(3), (1, 4, 4, 1))
