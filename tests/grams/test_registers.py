@@ -69,11 +69,11 @@ def test_equals_the_literal_recursion(as_on_a_gpu, name, kinds):
     assert kinds != ("nngp",) or found.ntk is None
 
 
-def test_between_two_batches_and_in_tiles(as_on_a_gpu):
-    layers, shape = NETWORKS["head"]
+def test_between_two_batches_and_on_a_mesh(as_on_a_gpu):
+    layers, shape = NETWORKS["torus"]
     net, key = eq.Sequential(*layers), jax.random.key(1)
     x1, x2 = (jax.random.normal(k, (n, *shape)) for k, n in zip(jax.random.split(key), (3, 2)))
-    found = eq.gram(net, x1, x2, tile=2)
+    found = eq.gram(net, x1, x2)
     assert as_on_a_gpu
     on_a_mesh = eq.gram(net, x1, x2, mesh=jax.make_mesh((1,), ("devices",)))
     assert relative_error(on_a_mesh.ntk, found.ntk) <= 1e-6
