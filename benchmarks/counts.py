@@ -4,7 +4,8 @@ Operations are counted in the traced program (`benchmarks.operations`). Bytes ar
 window sum with the pointwise layers behind it, has to read and write wherever in the memory hierarchy its arrays lie: K
 and Theta with the border that the filter needs, and the scales of both inputs. What a compiler copies besides is not
 counted, so the fraction of the machine's limit that results is a lower bound of how busy the machine was. Where one
-kernel of a GPU keeps K and Theta in registers, the bytes are those of the images and scales.
+kernel of a GPU keeps K and Theta in registers, the bytes are those of the images and scales of a pair, once: they are
+read for each displacement, from the nearest cache.
 """
 
 from collections.abc import Sequence
@@ -50,13 +51,14 @@ class Count:
         return max(self.operations / limits["operations_per_s"], self.bytes / limits["cached_bytes_per_s"])
 
 
-def count(net: eq.Sequential, shape: tuple[int, ...], n: int) -> Count:
+def count(net: eq.Sequential, shape: tuple[int, ...], n: int, stored: bool = False) -> Count:
     """Work of one entry of a symmetric Gram matrix, NNGP and NTK, in float32.
 
     Args:
         net: the network, with relu as its only nonlinearity.
         shape: of one input.
         n: inputs of the matrix.
+        stored: bytes of a recursion that stores K and Theta behind each layer, also on a GPU.
 
     Raises:
         ValueError: if the network's method is not counted here.
@@ -75,14 +77,15 @@ def count(net: eq.Sequential, shape: tuple[int, ...], n: int) -> Count:
     total = operations(lambda one, two, true: core.pairs(one, two, true, True), features, features, true)
     if isinstance(core, Orbit):
         core, moved = core.core, core.action.group.order
-    per_pair = _sphere_bytes(core, shape[-1]) if isinstance(core, Sphere) else _image_bytes(core, shape)
+    per_pair = _sphere_bytes(core, shape[-1]) if isinstance(core, Sphere) else _image_bytes(core, shape, stored)
     return Count(total / LANES, moved * per_pair)
 
 
-def _image_bytes(core: Displacements | Pixels, shape: tuple[int, ...]) -> float:
+def _image_bytes(core: Displacements | Pixels, shape: tuple[int, ...], stored: bool) -> float:
     sides, pixels = shape[:2], prod(shape[:2])
     ends = 2 * shape[-1] + 1 + 2  # the channels of both inputs, their product; K and Theta for the mean
-    if jax.default_backend() == "gpu" and isinstance(core, Displacements) and registers.units(core.program, sides):
+    in_registers = isinstance(core, Displacements) and registers.units(core.program, sides)
+    if in_registers and jax.default_backend() == "gpu" and not stored:
         return 2 * WORD * pixels * (shape[-1] + len(core.program.grids))
     fields = pixels**2 if isinstance(core, Displacements) else pixels
     return WORD * fields * (ends + _passes(core.program.steps, sides, scales=4))

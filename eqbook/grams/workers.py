@@ -140,6 +140,16 @@ def is_traced(*arrays: Any) -> bool:
     return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(arrays))
 
 
+def devices(mesh: Mesh | None, x: jax.Array) -> list[jax.Device]:
+    """Where a known array is computed with: where it lies counts only if that was asked for."""
+    if mesh is not None:
+        return list(mesh.devices.flat)
+    if x.committed:
+        return list(x.devices())
+    default = jax.config.jax_default_device
+    return [default if isinstance(default, jax.Device) else jax.local_devices(backend=default)[0]]
+
+
 def count(mesh: Mesh | None, *arrays: Any) -> int:
     """How many workers share a tile: the devices of a mesh, else the cores, else one inside `jit`."""
     if mesh is not None:

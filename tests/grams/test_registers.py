@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import eqbook as eq
+from eqbook.grams import workers
 from eqbook.grams.methods import registers
 from eqbook.grams.methods.displacements import Displacements
 from eqbook.grams.plan import choose
@@ -42,13 +43,13 @@ def as_on_a_gpu(accelerator, monkeypatch):
     """Known inputs are taken for those of a GPU."""
     taken = []
 
-    def for_gpu(self, x):
+    def on(self, devices, x):
         if registers.units(self.program, x.shape[1:3]) is None:
             return self
         taken.append(self)
         return Displacements(self.program, self.local, in_registers=True)
 
-    monkeypatch.setattr(Displacements, "for_gpu", for_gpu)
+    monkeypatch.setattr(Displacements, "on", on)
     return taken
 
 
@@ -98,12 +99,28 @@ def test_the_ends_of_the_range(as_on_a_gpu, size):
             assert relative_error(mine, other) <= 1e-6
 
 
+def test_a_mean_of_large_numbers_is_not_their_sum(as_on_a_gpu):
+    net = eq.Sequential(conv((1, 1)), eq.Relu(), eq.GlobalAvgPool())
+    x = jnp.full((1, 8, 8, 1), 4e17)
+    assert eq.gram(net, x).nngp[0, 0] == pytest.approx(8e34, rel=1e-6)
+    assert as_on_a_gpu
+
+
 def test_abstract_inputs_are_differentiable(as_on_a_gpu):
     _, shape = NETWORKS["head"]
     net, x = eq.Sequential(conv(), eq.Relu(), eq.GlobalAvgPool()), jax.random.normal(jax.random.key(2), (2, *shape))
     slope = jax.grad(lambda x: eq.gram(net, x).ntk.sum())(x)
     assert not as_on_a_gpu
     assert jnp.isfinite(slope).all()
+
+
+def test_where_an_array_is_computed_with():
+    first, x = jax.devices()[0], jnp.ones(2)
+    assert workers.devices(None, x) == workers.devices(jax.make_mesh((1,), ("devices",)), x) == [first]
+    assert workers.devices(None, jax.device_put(x, first)) == [first]
+    for default in ("cpu", first):
+        with jax.default_device(default):
+            assert workers.devices(None, x) == [first]
 
 
 @pytest.mark.parametrize(
@@ -139,8 +156,11 @@ def test_triton_has_all_its_operations(dtype):
 
 
 def test_without_triton_it_is_not_trusted():
-    registers.trusted.cache_clear()
-    assert not registers.trusted(8, 2)
+    class Card:  # looks like a GPU
+        platform = "gpu"
+
+    assert not registers.trusted(8, 2, jax.devices()[0])
+    assert not registers.trusted(8, 2, Card())
 
 
 @pytest.mark.parametrize("pairs", [1, 100, 10**5])
@@ -159,4 +179,4 @@ def test_inputs_that_are_not_for_it(inputs, x64):
     dtype = jnp.float64 if inputs == "float64" else jnp.float32
     x = jnp.zeros((2, *shape), dtype)
     core = choose(eq.Sequential(*layers), jax.ShapeDtypeStruct(shape, dtype), "auto").core
-    assert core.for_gpu(x) is core
+    assert core.on(jax.devices(), x) is core

@@ -11,6 +11,7 @@ $p$ pixels.
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -179,15 +180,14 @@ class Displacements:
         here = True if part is None else (part == self._centre((h, w))).any()
         return add(total, at(self._equal_pixels(*inputs, true, ntk), lambda kernel: jnp.where(here, kernel, 0)))
 
-    def for_gpu(self, x: Array) -> "Displacements":
-        """The same in registers, if these known inputs lie on one GPU that can."""
+    def on(self, devices: Sequence[jax.Device], x: Array) -> "Displacements":
+        """The same in registers, if inputs like `x` can be computed so on these devices."""
         sides = x.shape[1:3]
-        if x.dtype != jnp.float32 or [device.platform for device in x.devices()] != ["gpu"]:
-            return self
-        if registers.units(self.program, sides) is None:
+        if x.dtype != jnp.float32 or registers.units(self.program, sides) is None:
             return self
         layout = self._layout(sides, 1)
-        return replace(self, in_registers=True) if registers.trusted(layout.rows, layout.warps) else self
+        able = all(registers.trusted(layout.rows, layout.warps, device) for device in devices)
+        return replace(self, in_registers=True) if able else self
 
     def _layout(self, sides: tuple[int, int], pairs: int) -> registers.Layout:
         first = (0, 0)
@@ -198,12 +198,13 @@ class Displacements:
     def _by_registers(self, one: Features, two: Features, ntk: bool) -> Pair:
         """`pairs` in one kernel."""
         h, w, _, pairs = one[0].shape
-        weights, scale = self._tables((h, w)), 1.0
+        weights = self._tables((h, w))
         if not weights:
             grid = zip((h, w), self.program.inside, strict=True)
             held = [(np.arange(side) >= start) & (np.arange(side) < stop) for side, (start, stop) in grid]
-            weights = [np.stack([here & np.roll(here, -k) for k in range(len(here))]) for here in held]
-            scale = 1 / math.prod(stop - start for start, stop in self.program.inside) ** 2
+            both = [np.stack([here & np.roll(here, -k) for k in range(len(here))]) for here in held]
+            # A mean, not a sum divided at the end, which may leave the range of numbers.
+            weights = [pairs / here.sum() ** 2 for pairs, here in zip(both, held, strict=True)]
 
         def by_pairs(features: Features) -> tuple[Array, Array]:
             x, scales = features
@@ -212,8 +213,7 @@ class Displacements:
 
         units, layout = registers.units(self.program, (h, w)), self._layout((h, w), pairs)
         interpret = jax.devices()[0].platform == "cpu"  # in tests
-        pair = registers.kernels(units, layout, by_pairs(one), by_pairs(two), weights, ntk, interpret)
-        return at(pair, lambda sums: sums * scale)
+        return registers.kernels(units, layout, by_pairs(one), by_pairs(two), weights, ntk, interpret)
 
     def _equal_pixels(self, one: Features, two: Features, true: Bool[Array, ""], ntk: bool) -> Pair:
         """What equal pixels contribute to the mean, for inputs that are near each other, `[pairs]`."""

@@ -117,8 +117,8 @@ class Images:
 
     def compute(self, x1: Array, x2: Array | None, ntk: bool, mesh: Mesh | None = None) -> Pair:
         """NNGP and NTK, `[n1, n2]`; symmetric if `x2` is `None`."""
-        if hasattr(self.core, "for_gpu") and jax.default_backend() == "gpu" and not workers.is_traced(x1, x2):
-            self = replace(self, core=self.core.for_gpu(x1))
+        if hasattr(self.core, "on") and jax.default_backend() != "cpu" and not workers.is_traced(x1, x2):
+            self = replace(self, core=self.core.on(workers.devices(mesh, x1), x1))
         n1, n2 = len(x1), len(x1 if x2 is None else x2)
         shape, count = x1.shape[1:], workers.count(mesh, x1, x2)
         if self.core.by_rows:

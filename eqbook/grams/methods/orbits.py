@@ -51,9 +51,9 @@ class Orbit:
         """The mean holds an input with what the group makes of it, and no pair of one with itself alone."""
         return False
 
-    def for_gpu(self, x: Array) -> "Orbit":
-        """With the core for these known inputs on a GPU, if there is another one."""
-        return replace(self, core=self.core.for_gpu(x)) if hasattr(self.core, "for_gpu") else self
+    def on(self, devices: Sequence[jax.Device], x: Array) -> "Orbit":
+        """With the core for inputs like `x` on these devices, if there is another one."""
+        return replace(self, core=self.core.on(devices, x)) if hasattr(self.core, "on") else self
 
     def nearer(self) -> "Orbit | None":
         """For pairs of inputs of which one is near the orbit of the other."""

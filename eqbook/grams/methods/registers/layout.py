@@ -38,7 +38,7 @@ def units(program: Program, sides: tuple[int, int]) -> tuple[Unit, ...] | None:
             return None
         relu = bool(steps) and isinstance(steps[0], Pointwise)
         positive = relu and steps[0].positive
-        if relu and steps.pop(0).rule is not rule(Relu(), positive):
+        if relu and not _is_relu(steps.pop(0)):
             return None
         unit = Unit(step, relu, positive, 1)
         # The first one differs: there is no NTK in front of it.
@@ -46,6 +46,11 @@ def units(program: Program, sides: tuple[int, int]) -> tuple[Unit, ...] | None:
             unit = unit._replace(count=found.pop().count + 1)
         found.append(unit)
     return tuple(found)
+
+
+def _is_relu(step: Pointwise) -> bool:
+    dual, relu = step.rule.dual, rule(Relu()).dual
+    return getattr(dual, "func", None) is relu.func
 
 
 class Layout(NamedTuple):

@@ -85,24 +85,35 @@ def by_jax() -> Machine:
     return Machine(pick, down, lambda x: 1 / x, jnp.sqrt, lambda x: x)
 
 
-@cache
-def trusted(rows: int, warps: int) -> bool:
+def trusted(rows: int, warps: int, device: jax.Device) -> bool:
     """Whether rows lie in a thread's registers in their order, and columns in the threads in theirs, as assumed here.
 
-    Triton promises neither. So it is looked at, once for each shape of arrays.
+    Triton promises neither. So it is looked at, once for each device and shape of arrays.
     """
+    try:
+        return device.platform == "gpu" and _looked_at(rows, warps, device)
+    except jax.errors.JaxRuntimeError:  # no memory for example, which the next call may find
+        return False
+
+
+@cache
+def _looked_at(rows: int, warps: int, device: jax.Device) -> bool:
     lanes = THREADS * warps
     x = np.arange(rows * lanes, dtype=np.float32).reshape(rows, lanes)
     beside = np.roll(x.reshape(rows, warps, THREADS), -1, 2).reshape(rows, lanes)
     below = np.append(x[1:], np.zeros((1, lanes), np.float32), 0)
     try:
-        picked, moved = _tried(x, warps)
-    except Exception:  # noqa: BLE001 - whatever a compiler says that has no Triton
+        picked, moved = _tried(x, warps, device)
+    except jax.errors.JaxRuntimeError as error:
+        if "RESOURCE_EXHAUSTED" in str(error):
+            raise
+        return False
+    except Exception:  # noqa: BLE001 - whatever is raised where there is no Triton
         return False
     return np.array_equal(picked, 2 * beside) and np.array_equal(moved, 3 * below)
 
 
-def _tried(x: Float[np.ndarray, "rows lanes"], warps: int) -> list[Array]:
+def _tried(x: Float[np.ndarray, "rows lanes"], warps: int, device: jax.Device) -> list[Array]:
     """Twice the numbers of the threads to the right, and three times those of the rows below."""
     from jax.experimental import pallas as pl
 
@@ -116,7 +127,8 @@ def _tried(x: Float[np.ndarray, "rows lanes"], warps: int) -> list[Array]:
         moved[places] = machine.down(values * 3, 1, None)
 
     shape = jax.ShapeDtypeStruct((x.size,), x.dtype)
-    found = jax.jit(pl.pallas_call(kernel, [shape] * 2, grid=(1,), **options(warps)))(x.ravel())
+    run = jax.jit(pl.pallas_call(kernel, [shape] * 2, grid=(1,), **options(warps)))
+    found = run(jax.device_put(x.ravel(), device))
     return [one.reshape(x.shape) for one in found]
 
 
