@@ -111,9 +111,7 @@ class Programs:
     @cached_property
     def shapes(self) -> Member:
         """Shapes and dtypes of a chunk."""
-        # The program that makes the optimisers' states has found their shapes.
-        state = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype), self._lowered_state.out_info)
-        return Member(self._params, state, *_numbers(self.width))
+        return _shapes(self.recipe, self._one, self.width)
 
     @cached_property
     def _params(self) -> Any:

@@ -134,5 +134,6 @@ class EnsembleRun:
 def _joined(leaves: Sequence[Array | np.ndarray], members: int) -> Array:
     """Those of all chunks; what lies on a device is put together there."""
     if all(isinstance(leaf, jax.Array) for leaf in leaves):
-        return jnp.concatenate(leaves)[:members]
+        # A copy, also of a single chunk: what the run evaluates is not the caller's to give away.
+        return jnp.concatenate(leaves)[:members] if len(leaves) > 1 else jnp.array(leaves[0][:members], copy=True)
     return jnp.asarray(np.concatenate(leaves)[:members])

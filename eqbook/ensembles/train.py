@@ -132,7 +132,7 @@ def train_ensemble(
         recipe = Recipe(net, _loss(loss), optimizer, batch_size, augment, part, mean=loss == "cross_entropy")
         classes = arguments.check_step(recipe, key, x, y, step).shape[-1:]
     # An accelerator trains one chunk while the other is made ready or looked at.
-    threads = max(2, workers.cores()) if devices is None else 1
+    threads = 1 if devices is not None else workers.cores() if jax.default_backend() == "cpu" else 2
     about: dict[str, Any] = {}
     with hosts.together():
         directory = store_directory() if store is None else None

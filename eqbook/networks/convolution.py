@@ -88,7 +88,9 @@ def _product(x, W, border, precision):
     n, h, w, _ = padded.shape
     h2, w2 = h - kh + 1, w - kw + 1
     if kh * kw > h2 * w2:  # a filter as large as the image, as the derivative in the filter has it
-        if jax.default_backend() != "cpu":  # an accelerator reads the filter once, not for each pixel of the output
+        plain = not (_spread(x) or _spread(W)) and 0 not in (*x.shape, *W.shape)
+        if plain and jax.default_backend() != "cpu":
+            # An accelerator reads the filter once, not for each pixel of the output.
             images = padded.transpose(3, 1, 2, 0)
             patches = jnp.stack([images[:, i : i + kh, j : j + kw] for i in range(h2) for j in range(w2)], 3)
             values = jnp.matmul(

@@ -63,6 +63,8 @@ def suits_many(dtype: jnp.dtype, filter_shape: tuple[int, int], sides: tuple[int
         c: channels of the images.
         f: channels of the output.
     """
+    if not all(isinstance(size, Integral) and size > 0 for size in (*filter_shape, *sides, c, f)):
+        return False  # nothing to compute, or an export for any size
     even = not (sides[0] % 2 or sides[1] % 2)
     return dtype == jnp.float32 and filter_shape == (3, 3) and even and c * f >= 16 * (c + f)
 
