@@ -20,11 +20,55 @@ def _square(name: str, matrix: Any) -> Array:
         raise ValueError(f"`{name}`: expected a square Gram matrix [n, n], got shape {np.shape(matrix)}.")
     matrix = _narrowed(name, matrix)
     with jax.ensure_compile_time_eval():
-        scale, skew = jnp.max(jnp.abs(matrix)), jnp.max(jnp.abs(matrix - matrix.T))
+        scale, skew = _asymmetry(matrix)
         symmetric = skew <= 1e3 * jnp.finfo(matrix.dtype).eps * scale
     if not isinstance(symmetric, jax.core.Tracer) and not symmetric:
         raise ValueError(f"`{name}`: expected a symmetric matrix, got one with |A - A^T| up to {skew:.3g}.")
     return matrix
+
+
+# Programs, each compiled in one piece: one by one, their operations would take longer to compile than to run.
+
+
+@jax.jit
+def _asymmetry(matrix: Array) -> tuple[Array, Array]:
+    """Largest entries of a matrix, and of its difference from the transpose."""
+    return jnp.max(jnp.abs(matrix)), jnp.max(jnp.abs(matrix - matrix.T))
+
+
+@jax.jit
+def _diagonalised(ntk: Array, diag_reg: Array) -> tuple[Array, Array]:
+    ridge = diag_reg * jnp.mean(jnp.diag(ntk))
+    return jnp.linalg.eigh(ntk + ridge * jnp.eye(len(ntk), dtype=ntk.dtype))
+
+
+@jax.jit
+def _not_negative(eigenvalues: Array) -> Array:
+    return jnp.maximum(eigenvalues, 0)
+
+
+@jax.jit
+def _mean(vectors: Array, learned: Array, rows: Array, y: Array) -> tuple[Array, Array, Array]:
+    """The mean; weights and targets in the eigenbasis."""
+    with jax.default_matmul_precision("highest"):
+        targets = vectors.T @ y
+        return (rows @ vectors) * learned @ targets, learned[:, None] * targets, targets
+
+
+@jax.jit
+def _covariance(
+    vectors: Array, learned: Array, nngp: Array, nngp_test_test: Array, k_rows: Array, theta: Array
+) -> tuple[Array, Array, Array]:
+    """The covariance; weights and targets in the eigenbasis, for which it changes as a mean does."""
+    with jax.default_matmul_precision("highest"):
+        # In the eigenbasis of Theta, A = Theta(x, X) H_t is a scaling of columns.
+        a = (theta @ vectors) * learned
+        k_rows = k_rows @ vectors
+        cross = a @ k_rows.T
+        a_k = a @ (vectors.T @ nngp @ vectors)
+        # Sigma changes by 2 dA (K A^T - K(X, x)) with A: what the mean is for targets K(X, x) - K A^T.
+        weights = learned[:, None] * (a_k - k_rows).T
+        return nngp_test_test + a_k @ a.T - cross - cross.T, weights, k_rows.T
 
 
 def _narrowed(name: str, value: Any) -> Array:
@@ -89,8 +133,7 @@ class EnsembleLaw:
             nngp = _square("nngp", nngp)
             if nngp.shape != ntk.shape:
                 raise ValueError(f"`nngp`: expected shape {ntk.shape} as `ntk`, got {nngp.shape}.")
-        ridge = check_number("diag_reg", diag_reg) * jnp.mean(jnp.diag(ntk))
-        self.eigenvalues, self._vectors = jnp.linalg.eigh(ntk + ridge * jnp.eye(len(ntk), dtype=ntk.dtype))
+        self.eigenvalues, self._vectors = _diagonalised(ntk, check_number("diag_reg", diag_reg))
         check_range("ntk", self.eigenvalues)
         self._ntk, self._nngp, self._y = ntk, nngp, y
 
@@ -109,10 +152,9 @@ class EnsembleLaw:
                 training diverges, rounding would decide the result, or it has left the dtype.
         """
         rows, learned = self._rows("ntk_test_train", ntk_test_train), self._learned(t, schedule)
-        with jax.default_matmul_precision("highest"):
-            targets = self._vectors.T @ self._y
-            check_resolved(self.eigenvalues, learned[:, None] * targets, targets, t)
-            return check_range("y", (rows @ self._vectors) * learned @ targets)
+        mean, weights, targets = _mean(self._vectors, learned, rows, self._y)
+        check_resolved(self.eigenvalues, weights, targets, t)
+        return check_range("y", mean)
 
     def train_mean(self, t: float, schedule: Schedule | None = None) -> Float[Array, "n k"]:
         """The mean on the training inputs; see `mean`."""
@@ -152,16 +194,11 @@ class EnsembleLaw:
             )
         check_finite("nngp_test_test", nngp_test_test)
         nngp_test_test = _narrowed("nngp_test_test", nngp_test_test)
-        # In the eigenbasis of Theta, A = Theta(x, X) H_t is a scaling of columns.
         learned = self._learned(t, schedule)
-        with jax.default_matmul_precision("highest"):
-            a = (theta @ self._vectors) * learned
-            k_rows = k_rows @ self._vectors
-            cross = a @ k_rows.T
-            a_k = a @ (self._vectors.T @ self._nngp @ self._vectors)
-            # Sigma changes by 2 dA (K A^T - K(X, x)) with A: what the mean is for targets K(X, x) - K A^T.
-            check_resolved(self.eigenvalues, learned[:, None] * (a_k - k_rows).T, k_rows.T, t)
-            return check_range("nngp", nngp_test_test + a_k @ a.T - cross - cross.T)
+        found = _covariance(self._vectors, learned, self._nngp, nngp_test_test, k_rows, theta)
+        covariance, weights, targets = found
+        check_resolved(self.eigenvalues, weights, targets, t)
+        return check_range("nngp", covariance)
 
     def _learned(self, t: float, schedule: Schedule | None) -> Float[Array, " n"]:
         schedule = GradientFlow() if schedule is None else schedule
@@ -172,7 +209,7 @@ class EnsembleLaw:
         if t == float("inf"):
             self._check_invertible()
         # A Gram matrix has no negative eigenvalue: one that is computed is rounding, and would grow as exp(|lambda| t).
-        return schedule.learned(jnp.maximum(self.eigenvalues, 0), t)
+        return schedule.learned(_not_negative(self.eigenvalues), t)
 
     def _check_invertible(self) -> None:
         if isinstance(self.eigenvalues, jax.core.Tracer):

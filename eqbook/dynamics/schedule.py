@@ -38,6 +38,31 @@ def _held(number: float, like: Float[Array, "..."]) -> float:
     return number if number <= float(jnp.finfo(like.dtype).max) else math.inf
 
 
+# Compiled in one piece each: one by one, their operations would take longer to compile than to run.
+
+
+@jax.jit
+def _flow(eigenvalues: Array, time: Array) -> Array:
+    # expm1: for small exponents 1 - exp(-x) loses all digits.
+    return _over(-jnp.expm1(-time * eigenvalues), eigenvalues, time)
+
+
+@jax.jit
+def _descent(eigenvalues: Array, rate: Array, steps: Array, sign: Array, time: Array) -> Array:
+    """`sign` is that of a negative base after so many steps; `time` is rate times steps."""
+    shrink = 1 - rate * eigenvalues
+    # (1 - x)^t = +-exp(t log|1 - x|), with log1p where the base is positive, to keep the digits of small x.
+    positive = shrink > 0
+    log = jnp.where(
+        positive,
+        jnp.log1p(-rate * jnp.where(positive, eigenvalues, 0)),
+        jnp.log(jnp.abs(jnp.where(positive, 1, shrink))),
+    )
+    exponent = steps * log
+    rest = jnp.where(positive, -jnp.expm1(exponent), 1 - sign * jnp.exp(exponent))
+    return _over(rest, eigenvalues, time)
+
+
 def _over(numerator: Array, eigenvalues: Array, limit: Array | float) -> Array:
     """`numerator / eigenvalues`, and `limit` where an eigenvalue is 0."""
     zero = eigenvalues == 0
@@ -80,9 +105,7 @@ class GradientFlow(Schedule):
     def learned(self, eigenvalues: Float[Array, " n"], t: float) -> Float[Array, " n"]:
         if math.isinf(t):
             return 1 / eigenvalues
-        # expm1: for small exponents 1 - exp(-x) loses all digits.
-        time = _held(self.learning_rate * t, eigenvalues)
-        return _over(-jnp.expm1(-time * eigenvalues), eigenvalues, time)
+        return _flow(eigenvalues, _held(self.learning_rate * t, eigenvalues))
 
     def check(self, eigenvalues: Float[Array, " n"], t: float) -> None:
         """Raise if `t` is negative or NaN."""
@@ -112,17 +135,8 @@ class GradientDescent(Schedule):
             return 1 / eigenvalues
         if t == 0:  # below, log(0) * 0 would be NaN
             return jnp.zeros_like(eigenvalues)
-        shrink = 1 - self.learning_rate * eigenvalues
-        # (1 - x)^t = +-exp(t log|1 - x|), with log1p where the base is positive, to keep the digits of small x.
-        positive = shrink > 0
-        log = jnp.where(
-            positive,
-            jnp.log1p(-self.learning_rate * jnp.where(positive, eigenvalues, 0)),
-            jnp.log(jnp.abs(jnp.where(positive, 1, shrink))),
-        )
-        exponent = _held(t, eigenvalues) * log
-        rest = jnp.where(positive, -jnp.expm1(exponent), 1 - (-1.0) ** t * jnp.exp(exponent))
-        return _over(rest, eigenvalues, _held(self.learning_rate * t, eigenvalues))
+        steps, time = (_held(number, eigenvalues) for number in (t, self.learning_rate * t))
+        return _descent(eigenvalues, self.learning_rate, steps, (-1.0) ** t, time)
 
     def check(self, eigenvalues: Float[Array, " n"], t: float) -> None:
         r"""Raise if `t` is not a number of steps, or training diverges until rounding has lost all else.

@@ -21,7 +21,7 @@ from eqbook.ensembles.epoch import (
     member_keys,
     train_epochs,
 )
-from eqbook.ensembles.width import chunk_width, step_bytes
+from eqbook.ensembles.width import step_bytes
 
 
 class Programs:
@@ -234,12 +234,11 @@ def _kept(_held: tuple, make: Callable, *arguments: Hashable) -> Callable:
     return make(*arguments)
 
 
-def choose_width(recipe: Recipe, key: jax.Array, x: Array, y: Array, mesh: Mesh | None, at_once: int) -> int:
-    """Members in a chunk if nobody says how many; `at_once` chunks are trained at the same time."""
+def member_bytes(recipe: Recipe, key: jax.Array, x: Array, y: Array) -> int:
+    """`step_bytes` of one member."""
     shapes = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in (key, x, y)]
     held = held_by(recipe.net, recipe.loss, recipe.optimizer, recipe.augment)
-    size = _shared(held, _epoch_bytes, recipe, *shapes, jax.config.jax_enable_x64)
-    return chunk_width(size, devices=1 if mesh is None else mesh.size, at_once=at_once)
+    return _shared(held, _epoch_bytes, recipe, *shapes, jax.config.jax_enable_x64)
 
 
 def _epoch_bytes(recipe: Recipe, key: Any, x: Any, y: Any, _x64: bool) -> int:

@@ -20,13 +20,13 @@ from eqbook.ensembles import arguments
 from eqbook.ensembles.augmentation import Augmentation
 from eqbook.ensembles.epoch import Loss, Recipe
 from eqbook.ensembles.losses import cross_entropy, squared_error
-from eqbook.ensembles.programs import Programs, choose_width
+from eqbook.ensembles.programs import Programs, member_bytes
 from eqbook.ensembles.progress import Progress
 from eqbook.ensembles.run import EnsembleRun
 from eqbook.ensembles.settings import describe_run, digest, hash_array
 from eqbook.ensembles.store import Store, folder_for, stored_width
 from eqbook.ensembles.training import Training, train_chunks
-from eqbook.ensembles.width import free_memory
+from eqbook.ensembles.width import chunk_width, free_memory
 from eqbook.grams import workers
 
 LOSSES: dict[str, Loss] = {"squared_error": squared_error, "cross_entropy": cross_entropy}
@@ -131,8 +131,9 @@ def train_ensemble(
         one = arguments.check_collections(net, key, x)
         recipe = Recipe(net, _loss(loss), optimizer, batch_size, augment, part, mean=loss == "cross_entropy")
         classes = arguments.check_step(recipe, key, x, y, step).shape[-1:]
+    on_cpu = jax.default_backend() == "cpu"
     # An accelerator trains one chunk while the other is made ready or looked at.
-    threads = 1 if devices is not None else workers.cores() if jax.default_backend() == "cpu" else 2
+    threads = 1 if devices is not None else workers.cores() if on_cpu else 2
     about: dict[str, Any] = {}
     with hosts.together():
         directory = store_directory() if store is None else None
@@ -140,7 +141,12 @@ def train_ensemble(
             about = describe_run(recipe, key, x, y)
         if directory is not None:
             store = folder_for(directory, about | ({"at_once": at_once} if at_once else {}))
-        width = at_once or stored_width(store) or choose_width(recipe, key, x, y, devices, threads)
+        width = at_once or stored_width(store)
+        if width is None:
+            needed = member_bytes(recipe, key, x, y)
+            width = chunk_width(needed, devices=1 if devices is None else devices.size, at_once=threads)
+        elif threads > 1 and not on_cpu and threads * width * member_bytes(recipe, key, x, y) > free_memory():
+            threads = 1  # who gave the width may have meant it to fill the memory
     width = hosts.smallest(width)  # they may have different memory
     stops = record if record[-1] == epochs else (*record, epochs)
     with hosts.together():

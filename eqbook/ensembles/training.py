@@ -14,6 +14,7 @@ from eqbook.ensembles.epoch import Member
 from eqbook.ensembles.programs import Programs
 from eqbook.ensembles.progress import Progress
 from eqbook.ensembles.store import Checkpoint, Store
+from eqbook.grams.workers import settings
 
 
 @dataclass
@@ -118,11 +119,10 @@ def _mean_loss(here: Checkpoint) -> np.ndarray:
 
 def train_chunks(training: Training, chunks: range, at_once: int) -> None:
     """All chunks, several of them on threads: the loop of one leaves cores of a CPU idle."""
-    x64, device = jax.config.jax_enable_x64, jax.config.jax_default_device
+    here = settings()
 
     def one(c: int) -> None:
-        # Contexts in the caller's thread do not reach this one.
-        with jax.enable_x64(x64), jax.default_device(device):
+        with here():
             training.chunk(c)
 
     if at_once == 1:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from functools import cache, partial
 from typing import Any
 
@@ -16,6 +17,16 @@ OPTIONS = {
     # that took 7 s, and what it chose was no faster; products are a small part of a kernel's time.
     "gpu": {"xla_gpu_enable_triton_gemm": False},
 }
+
+# JAX's settings that change numbers, and that a context sets for one thread only.
+SETTINGS = (
+    "enable_x64",
+    "default_device",
+    "default_matmul_precision",
+    "default_prng_impl",
+    "threefry_partitionable",
+    "numpy_dtype_promotion",
+)
 
 
 @cache
@@ -40,10 +51,10 @@ def run(function: Callable, jobs: Sequence[tuple]) -> list[Any]:
     """`[function(*job) for job in jobs]`, one job on each core at a time; a loop of small steps leaves cores idle."""
     if len(jobs) == 1:
         return [function(*jobs[0])]
-    x64 = jax.config.jax_enable_x64
+    here = settings()
 
     def one(job: tuple) -> Any:
-        with jax.enable_x64(x64):  # a context in the caller's thread does not reach this one
+        with here():
             return jax.block_until_ready(function(*job))
 
     futures = [_submit(_pool(), one, job) for job in jobs]
@@ -52,6 +63,19 @@ def run(function: Callable, jobs: Sequence[tuple]) -> list[Any]:
     finally:
         while futures:  # an error holds this frame: it should not hold the results of the other jobs
             futures.pop().cancel()
+
+
+def settings() -> Callable[[], ExitStack]:
+    """The settings of this thread, as a context for another one: those that contexts set here do not reach it."""
+    values = {name: getattr(jax.config, f"jax_{name}") for name in SETTINGS}
+
+    def enter() -> ExitStack:
+        with ExitStack() as stack:
+            for name, value in values.items():
+                stack.enter_context(getattr(jax, name)(value))
+            return stack.pop_all()
+
+    return enter
 
 
 def behind(function: Callable, jobs: Iterable[tuple]) -> None:

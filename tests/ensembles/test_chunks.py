@@ -78,11 +78,22 @@ def test_a_context_of_the_caller_reaches_the_threads():
 
     with jax.default_matmul_precision("highest"):
         train(Watcher(), VECTORS, 3, at_once=1)
-    assert seen.count("highest") >= len(seen) - 3, "only initial parameters are drawn in the threads"
+    assert seen.count("highest") == len(seen)
     with jax.enable_x64(True):
         run = train(DENSE, jnp.asarray(VECTORS, jnp.float64), 3, at_once=1)
     assert run.outputs["x"].dtype == run.predict(VECTORS[:2]).dtype == np.float64
     assert jax.tree.leaves(run.params)[0].dtype == np.float64
+
+
+def test_random_numbers_in_threads_are_those_of_the_caller(monkeypatch):
+    """Other settings of the generator are other numbers; on one core there are no threads."""
+    alone, together = [], []
+    for found, cores in ((alone, 1), (together, 3)):
+        monkeypatch.setattr("eqbook.grams.workers.cores", lambda cores=cores: cores)
+        with jax.threefry_partitionable(False):
+            found.append(train(DENSE, VECTORS, 3, at_once=1, batch_size=5))
+    assert_same_bits(alone[0], together[0])
+    assert (together[0].losses[1:] != train(DENSE, VECTORS, 3, at_once=1, batch_size=5).losses[1:]).all()
 
 
 def diverging(member, members, **changes):
@@ -186,7 +197,7 @@ def test_random_keys_of_optimisers_differ_between_members_on_an_accelerator(acce
 def test_the_width_counts_what_several_members_write(monkeypatch):
     """The patches of a convolution with 5 by 5 filters: more than the activations."""
     found = []
-    monkeypatch.setattr("eqbook.ensembles.programs.chunk_width", lambda size, **_: found.append(size) or 1)
+    monkeypatch.setattr("eqbook.ensembles.train.chunk_width", lambda size, **_: found.append(size) or 1)
     net = eq.Sequential(eq.Conv(16, (5, 5)), eq.Relu(), eq.Conv(16, (5, 5)), eq.GlobalAvgPool(), eq.Dense(3))
     train(net, IMAGES, 1, at_once=None, watch={}, epochs=1)
     (size,) = found
@@ -210,6 +221,20 @@ def test_a_chunk_gets_narrower_with_memory_and_with_the_work_of_a_step(monkeypat
     assert width.chunk_width(size, devices=3) == 24
     monkeypatch.setattr(width, "free_memory", lambda: 0)
     assert width.chunk_width(size) == 1
+
+
+def test_chunks_that_fill_the_memory_are_trained_one_after_the_other(accelerator, monkeypatch):
+    """A width that someone gave is not made narrower for a second chunk beside the first."""
+    threads = []
+    run = eq.ensembles.train.train_chunks
+    monkeypatch.setattr("eqbook.ensembles.train.train_chunks", lambda t, c, n: threads.append(n) or run(t, c, n))
+    size = []
+    monkeypatch.setattr("eqbook.ensembles.train.chunk_width", lambda needed, **_: size.append(needed) or 1)
+    train(DENSE, VECTORS, 1, at_once=None)
+    for free in (8 * size[0], 8 * size[0] - 1):
+        monkeypatch.setattr("eqbook.ensembles.train.free_memory", lambda free=free: free)
+        train(DENSE, VECTORS, 8, at_once=4)
+    assert threads == [1, 2, 1]
 
 
 def test_free_memory_is_that_of_this_machine():

@@ -259,7 +259,7 @@ def test_other_processes_are_told_of_classes_and_widths_that_do_not_fit(hosts, m
     with pytest.raises(ValueError, match="`y`: expected classes") as error:
         train(y=LABELS - 1, loss="cross_entropy")
     assert hosts.errors == [error.value]
-    monkeypatch.setattr("eqbook.ensembles.train.choose_width", lambda *_: 0)
+    monkeypatch.setattr("eqbook.ensembles.train.chunk_width", lambda *_, **__: 0)
     with pytest.raises(ValueError, match="`at_once`: expected") as error:
         train(at_once=None)
     assert hosts.errors[1:] == [error.value]

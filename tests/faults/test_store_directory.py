@@ -60,7 +60,7 @@ def test_ensembles_that_differ_by_the_optimiser_have_two_folders(directory, trai
 
 def test_the_number_that_is_trained_at_once_is_that_of_the_folder(directory, trained, monkeypatch):
     first = train(0.1, at_once=None)
-    monkeypatch.setattr("eqbook.ensembles.train.choose_width", lambda *_: pytest.fail("chosen anew"))
+    monkeypatch.setattr("eqbook.ensembles.train.chunk_width", lambda *_, **__: pytest.fail("chosen anew"))
     count = sum(trained)
     np.testing.assert_array_equal(train(0.1, at_once=None).outputs["x"], first.outputs["x"])
     assert sum(trained) == count
