@@ -11,7 +11,15 @@ import numpy as np
 from jax.sharding import Mesh
 from jaxtyping import Array, Float
 
-from eqbook._checks import as_float, check_batch, check_int, check_path, check_rectangular, check_same_features
+from eqbook._checks import (
+    as_float,
+    check_batch,
+    check_int,
+    check_path,
+    check_rectangular,
+    check_same_features,
+    lies_on_host,
+)
 from eqbook._hosts import hosts_of, local
 from eqbook._placement import gathered, is_elsewhere
 from eqbook._stores import store_directory
@@ -168,15 +176,14 @@ def _plan(net: Sequential, shape: tuple[int, ...], dtype: str, method: str) -> I
 
 @jax.jit
 def _all_finite(kernels: tuple[Array, ...]) -> Array:
-    # Not the largest entry: that takes three times as long, which shows beside the kernel of vectors.
     return jnp.stack([jnp.isfinite(kernel).all() for kernel in kernels])
 
 
 def _check_kernels(kinds: tuple[str, ...], kernels: Sequence[Array | np.ndarray]) -> None:
     """Raise if an entry is not finite: inputs are, so a product of them has left the dtype."""
-    if isinstance(kernels[0], np.ndarray):
-        finite = [np.isfinite(kernel).all() for kernel in kernels]
-    else:
+    if lies_on_host(kernels[0]):
+        finite = [np.isfinite(np.asarray(kernel)).all() for kernel in kernels]
+    else:  # both kinds at a time: each answer is waited for
         finite = np.asarray(_all_finite(tuple(kernels)))
     for kind, kernel, good in zip(kinds, kernels, finite, strict=True):
         if not good:

@@ -127,11 +127,11 @@ class Images:
             i, j = np.triu_indices(n1) if x2 is None else map(np.ravel, np.indices((n1, n2)))
             work = _picked(i, j, self.core, shape, count, mesh)
         same = _coinciding(x1, x2) if self.core.apart else None
+        same = None if same is None else _padded(*same)
         if jax.default_backend() == "cpu" or mesh is not None or workers.is_traced(x1, x2):
             pair, variances = self._kernels(x1, x2, work, same, ntk, mesh)
         else:  # an accelerator takes longer to be asked for each of the steps than for a few kernels
-            padded = None if same is None else _padded(*same)
-            pair, variances = workers.jitted(_at_once, (0, 1), False)(self, ntk, x1, x2, work.i, work.j, padded)
+            pair, variances = workers.jitted(_at_once, (0, 1), False)(self, ntk, x1, x2, work.i, work.j, same)
         return self._with_near(pair, x1, x2, variances, mesh) if ntk else pair
 
     def _kernels(
@@ -161,8 +161,8 @@ class Images:
             variances = own1[0], own2[0]
         pair = _matrices(self.head, pair, variances, work.i, work.j, n1, n2, x2 is None)
         if same is not None:
-            diagonal = at(finish(self.head, own1, (own1[0], own1[0])), lambda values: values[same[0]])
-            pair = _replaced(pair, same, diagonal)
+            own = at(own1, lambda kernel: kernel[same[0]])
+            pair = _replaced(self.head, pair, same, own, (own[0], own[0]), False)
         return pair, variances
 
     def _with_near(self, pair: Pair, x1: Array, x2: Array | None, variances: Any, mesh: Mesh | None) -> Pair:
@@ -173,12 +173,11 @@ class Images:
         i, j = near.pairs(x1, orbit(core.action, others) if isinstance(core, Orbit) else others, x2 is None)
         if not len(i):
             return pair
-        work = _picked(*_padded(i, j), core, x1.shape[1:], workers.count(mesh, x1, others), mesh)
+        i, j = _padded(i, j)
+        work = _picked(i, j, core, x1.shape[1:], workers.count(mesh, x1, others), mesh)
         found = _run(core, _prepare(core, x1), _prepare(core, others), work, x1.shape[1:], True, mesh)
-        found = at(found, lambda kernel: kernel.ravel()[: len(i)])
-        values = finish(self.head, found, None if variances is None else (variances[0][i], variances[1][j]))
-        pair = _replaced(pair, (i, j), values)
-        return _replaced(pair, (j, i), values) if x2 is None else pair
+        variances = None if variances is None else (variances[0][i], variances[1][j])
+        return _replaced(self.head, pair, (i, j), found, variances, x2 is None)
 
     def own(self, features: Any, n: int, shape: tuple[int, ...], ntk: bool, mesh: Mesh | None) -> Pair:
         """Kernels of each input with itself in front of the head, `[n]`."""
@@ -246,9 +245,30 @@ def _padded(*indices: np.ndarray) -> tuple[np.ndarray, ...]:
     return tuple(np.resize(k, 2 ** math.ceil(math.log2(len(k)))) for k in indices)
 
 
-def _replaced(pair: Pair, places: tuple[np.ndarray, np.ndarray], values: Pair) -> Pair:
-    """Matrices with other entries in some places."""
-    return tuple(None if k is None else k.at[places].set(new) for k, new in zip(pair, values, strict=True))
+@partial(jax.jit, static_argnames=("head", "symmetric"))
+def _replaced(
+    head: tuple[Layer, ...],
+    pair: Pair,
+    places: tuple[Array, Array],
+    found: Pair,
+    variances: tuple[Float[Array, " places"], Float[Array, " places"]] | None,
+    symmetric: bool,
+) -> Pair:
+    """Matrices with other entries in some places.
+
+    Args:
+        head: what is behind the kernels found.
+        pair: the matrices.
+        places: rows and columns.
+        found: kernels in front of the head, one for each place, and more that only fill the last item of work.
+        variances: of both inputs of each place in front of the head, if it needs them.
+        symmetric: whether the matrices are, and their other triangle is to have the same entries.
+    """
+    i, j = places
+    values = finish(head, at(found, lambda kernel: kernel.ravel()[: len(i)]), variances)
+    for where in ((i, j), (j, i)) if symmetric else ((i, j),):
+        pair = tuple(None if k is None else k.at[where].set(new) for k, new in zip(pair, values, strict=True))
+    return pair
 
 
 def _coinciding(x1: Array, x2: Array | None) -> tuple[np.ndarray, np.ndarray] | None:

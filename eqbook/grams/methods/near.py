@@ -9,11 +9,14 @@ pixels are treated so: other pixels of two such inputs are no nearer to each oth
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
+from types import ModuleType
 
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
+from eqbook._checks import lies_on_host
 from eqbook.grams import workers
 from eqbook.grams.methods.program import Affine, Branch, Pointwise
 from eqbook.grams.methods.steps import Field, Pair, Walk
@@ -31,7 +34,11 @@ def pairs(x1: Float[Array, "n1 ..."], others: Float[Array, "..."], symmetric: bo
         others: other inputs, `[n2, ...]`, or all that a group makes of them, `[order, n2, ...]`: one is enough.
         symmetric: whether the others are the same; then i <= j.
     """
-    mask, some = workers.jitted(_near, (2,), False)(x1, others, symmetric)
+    if lies_on_host(x1) and lies_on_host(others):  # NumPy has nothing to compile
+        with np.errstate(all="ignore"):  # a number that has left the range is nobody's neighbour
+            mask, some = _near(np.asarray(x1), np.asarray(others), symmetric)
+    else:
+        mask, some = workers.jitted(_near, (2,), False)(x1, others, symmetric)
     if not some:  # as a rule: one number comes from the device, not one for each pair
         return np.zeros(0, int), np.zeros(0, int)
     g, i, j = np.nonzero(np.asarray(mask))
@@ -45,25 +52,28 @@ def pairs(x1: Float[Array, "n1 ..."], others: Float[Array, "..."], symmetric: bo
 def _near(
     x1: Float[Array, "n1 ..."], others: Float[Array, "..."], symmetric: bool
 ) -> tuple[Bool[Array, "order n1 n2"], Bool[Array, ""]]:
-    """Which pairs have a cosine above `NEAR`, and whether any has."""
+    """Which pairs have a cosine above `NEAR`, and whether any has; for arrays of NumPy or of JAX."""
+    on_host = isinstance(x1, np.ndarray)
+    xp, product = (np, np.matmul) if on_host else (jnp, partial(jnp.matmul, precision="highest"))
     order = others.shape[0] if others.ndim > x1.ndim else 1
     one, two = (x.reshape(-1, x1[0].size) for x in (x1, others))
-    one, two = (x / size((x * x).T)[:, None] for x in (one, two))
-    cosines = jnp.matmul(one, two.T, precision="highest") / one.shape[1]
-    mask = jnp.moveaxis(cosines.reshape(len(one), order, -1), 1, 0) > NEAR
+    one, two = (x / size((x * x).T, xp)[:, None] for x in (one, two))
+    cosines = product(one, two.T) / one.shape[1]
+    mask = xp.moveaxis(cosines.reshape(len(one), order, -1), 1, 0) > NEAR
     if symmetric:  # without each input and itself, unless that is what a group makes of it
-        mask = jnp.triu(mask, 1 if order == 1 else 0)
+        mask = xp.triu(mask, 1 if order == 1 else 0)
     return mask, mask.any()
 
 
-def size(squares: Float[Array, "... n"]) -> Float[Array, " n"]:
+def size(squares: Float[Array, "... n"], xp: ModuleType = jnp) -> Float[Array, " n"]:
     """Root mean square of each input, and 1 for 0.
 
     Args:
         squares: of its entries, the inputs along the last axis.
+        xp: NumPy for its arrays, or JAX.
     """
-    mean = jnp.mean(squares, tuple(range(squares.ndim - 1)))
-    return jnp.sqrt(jnp.where(mean > 0, mean, 1))
+    mean = xp.mean(squares, tuple(range(squares.ndim - 1)))
+    return xp.sqrt(xp.where(mean > 0, mean, 1))
 
 
 def helps(steps: Sequence) -> bool:
