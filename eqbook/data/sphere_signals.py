@@ -1,5 +1,7 @@
 r"""Molecules as signals on spheres around their atoms, and kernels of molecules from kernels of atoms."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -64,13 +66,19 @@ def sphere_signals(
     x = jnp.asarray(grid_directions(bandwidth), positions.dtype)
     batch = charges.shape[:-1]
     flat = charges.reshape(-1, charges.shape[-1]), positions.reshape(-1, *positions.shape[-2:])
-    signals = jax.lax.map(
-        lambda one: _signals(*one, x), flat, batch_size=min(check_int("chunk", chunk, 1), len(flat[0]))
-    )
-    # Abstract values (inside `jit`) pass: they cannot be looked at.
-    if not isinstance(signals, jax.core.Tracer) and not jnp.isfinite(signals).all():
-        raise ValueError(_advice(*given, positions.dtype))
+    signals = _all_signals(*flat, x, min(check_int("chunk", chunk, 1), len(flat[0])))
+    try:
+        check_range("positions", signals)
+    except ValueError:
+        raise ValueError(_advice(*given, positions.dtype)) from None
     return signals.reshape(*batch, *signals.shape[1:])
+
+
+@partial(jax.jit, static_argnames="chunk")
+def _all_signals(
+    charges: Int[Array, "n atoms"], positions: Float[Array, "n atoms 3"], x: Float[Array, "t p 3"], chunk: int
+) -> Float[Array, "n atoms t p channels"]:
+    return jax.lax.map(lambda one: _signals(*one, x), (charges, positions), batch_size=chunk)
 
 
 def _advice(charges: Int[Array, "*batch atoms"], positions: Float[Array, "*batch atoms 3"], dtype: np.dtype) -> str:

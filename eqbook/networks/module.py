@@ -1,7 +1,7 @@
 """From a layer to its finite network in Flax."""
 
-from collections.abc import Mapping, Sequence
-from functools import partial, singledispatch
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial, singledispatch
 from typing import Any
 
 import flax.errors
@@ -166,7 +166,20 @@ def init(net: Sequential, key: jax.Array, input_shape: tuple[int, ...]) -> Any:
     check_key("key", key)
     output_domain(net, domain_of_batch(input_shape))
     example = jnp.zeros((1, *input_shape[1:]), jnp.result_type(float))
+    if isinstance(key, jax.core.Tracer) or isinstance(example, jax.core.Tracer):  # inside another program
+        return _draw(net, key, example)
+    return _drawing(jax.default_backend())(net, key, example)
+
+
+def _draw(net: Sequential, key: jax.Array, example: Array) -> Any:
     return to_flax(net).init(key, example)
+
+
+@cache
+def _drawing(backend: str) -> Callable:
+    """Random numbers take long to compile: in one program, of which a CPU gets the same bits with few optimisations."""
+    options = {"xla_backend_optimization_level": 1} if backend == "cpu" else None
+    return jax.jit(_draw, static_argnums=0, compiler_options=options)
 
 
 def apply(net: Sequential, params: Any, x: Float[Array, "n ..."]) -> Float[Array, "n ..."]:
