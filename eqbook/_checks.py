@@ -163,6 +163,8 @@ def as_float(x: Any, name: str = "x") -> jax.Array:
     Raises:
         ValueError: naming the argument, if no array of real numbers can be made of it.
     """
+    if isinstance(x, jax.Array) and jnp.issubdtype(x.dtype, jnp.floating):
+        return x  # `asarray` would take longer than all checks of it
     check_numeric(name, x)
     if not isinstance(x, jax.Array) and (wide := _wide_integers(x)) is not None:
         x = wide.astype(np.dtype(jnp.result_type(float)))
