@@ -101,8 +101,10 @@ def accelerator(monkeypatch):
     from eqbook.ensembles import epoch
     from eqbook.grams import workers
     from eqbook.grams.gram import _plan
+    from eqbook.grams.methods import images
 
     functions = (workers.cores, workers._pool, workers.compiler_options, workers.jitted, _plan, epoch._initializer)
+    functions += (images._on, images._placed_work)
 
     def forget():
         jax.clear_caches()

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float
 from eqbook._checks import (
     as_float,
     check_batch,
+    check_finite,
     check_int,
     check_path,
     check_rectangular,
@@ -128,7 +129,9 @@ def gram(
         kinds = kinds if isinstance(kinds, str) or not isinstance(kinds, Iterable) else tuple(kinds)
         _check_options(net, kinds, tile, store, method)
         kinds = tuple(kind for kind in KINDS if kind in kinds)  # a set's order differs between processes
+        waiting = [name for name, x in (("x1", x1), ("x2", x2)) if _waits(x)]
         x1, x2 = _check_inputs(x1, x2, devices)
+        unseen = {name: x for name, x in (("x1", x1), ("x2", x2)) if name in waiting}
         dtype = x1.dtype
         wide = jnp.dtype(jnp.float32) if dtype.itemsize < 4 else dtype
         plan = _plan(net, x1.shape[1:], wide.name, method)
@@ -142,6 +145,11 @@ def gram(
         kernels = dict(zip(KINDS, plan.compute(a, b, ntk, devices), strict=True))
         return tuple(kernels[kind] if wide == dtype else kernels[kind].astype(dtype) for kind in kinds)
 
+    several = tile < max(len(x1), 0 if x2 is None else len(x2))
+    if several or workers.is_traced(x1, x2) or store is not None or mesh is not None:
+        with hosts.together():
+            while unseen:
+                check_finite(*unseen.popitem())
     if workers.is_traced(x1, x2):
         if store is not None:
             raise ValueError("`store`: expected none inside jit or grad, where values are not known; leave it out.")
@@ -149,7 +157,6 @@ def gram(
     kept = None
     with hosts.together():
         # A single tile is found again in no time; so many of them are asked for that files would be in the way.
-        several = tile < max(len(x1), 0 if x2 is None else len(x2))
         directory = store_directory() if store is None and several else None
     if store is not None or directory is not None or hosts.count > 1:
         inputs = [np.asarray(x) for x in (x1, x2) if x is not None]
@@ -160,7 +167,7 @@ def gram(
         hosts.check_same("`store`, given or not", "00" if store is None else "01")
         with hosts.together():
             kept = None if store is None else Store(store, key, dtype)
-    check = partial(_check_kernels, kinds)
+    check = partial(_check_kernels, kinds, unseen)
     found = assemble(compute, check, x1, x2, tile, kept, progress, hosts, len(kinds), devices is not None)
     return Gram(**dict(zip(kinds, found, strict=True)))
 
@@ -179,12 +186,16 @@ def _all_finite(kernels: tuple[Array, ...]) -> Array:
     return jnp.stack([jnp.isfinite(kernel).all() for kernel in kernels])
 
 
-def _check_kernels(kinds: tuple[str, ...], kernels: Sequence[Array | np.ndarray]) -> None:
-    """Raise if an entry is not finite: inputs are, so a product of them has left the dtype."""
+def _check_kernels(kinds: tuple[str, ...], unseen: dict[str, Array], kernels: Sequence[Array | np.ndarray]) -> None:
+    """Raise if an entry is not finite: one of the inputs not looked at, or a product of them has left the dtype."""
     if lies_on_host(kernels[0]):
         finite = [np.isfinite(np.asarray(kernel)).all() for kernel in kernels]
-    else:  # both kinds at a time: each answer is waited for
-        finite = np.asarray(_all_finite(tuple(kernels)))
+    else:  # all at a time: each answer is waited for
+        finite = np.asarray(_all_finite((*unseen.values(), *kernels)))
+        for (name, x), good in zip(unseen.items(), finite):
+            if not good:
+                check_finite(name, x)
+        finite = finite[len(unseen) :]
     for kind, kernel, good in zip(kinds, kernels, finite, strict=True):
         if not good:
             raise ValueError(
@@ -206,6 +217,13 @@ def _check_options(net: Sequential, kinds: object, tile: object, store: object, 
         raise ValueError(f"`method`: expected one of {METHODS}, got {method!r}.")
 
 
+def _waits(x: object) -> bool:
+    """Whether an input is looked at with the result: an accelerator that holds it has to be waited for only once."""
+    if isinstance(x, jax.core.Tracer) or not isinstance(x, jax.Array) or lies_on_host(x) or is_elsewhere(x):
+        return False
+    return jnp.issubdtype(x.dtype, jnp.floating)
+
+
 def _check_inputs(x1: object, x2: object, mesh: Mesh | None) -> tuple[Array, Array | None]:
     for name, x in (("x1", x1),) if x2 is None else (("x1", x1), ("x2", x2)):
         if is_elsewhere(x):
@@ -219,7 +237,7 @@ def _check_inputs(x1: object, x2: object, mesh: Mesh | None) -> tuple[Array, Arr
                 f"`{name}`: expected vectors [n, d] or images [n, h, w, channels], got shape {np.shape(x)}; write "
                 f"`{name}[None]` for one input, `{name}[..., None]` for images of one channel."
             )
-        check_batch(name, x)
+        check_batch(name, x, look=not _waits(x))
     if x2 is None:
         return gathered([as_float(x1)], mesh)[0], None
     check_same_features("x1", x1, "x2", x2)

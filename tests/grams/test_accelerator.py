@@ -87,6 +87,27 @@ def test_inputs_on_the_device_are_looked_at_there(bad, accelerator):
         eq.gram(eq.Sequential(eq.Dense(1), eq.Relu()), x)
     with pytest.raises(ValueError, match="real numbers"):
         eq.gram(eq.Sequential(eq.Dense(1), eq.Relu()), x.astype("complex64"))
+    net, good = eq.Sequential(eq.Dense(1), eq.Relu()), inputs((5,), 3, seed=1)
+    for call in (
+        lambda: eq.gram(net, good, x),
+        lambda: eq.gram(net, good, x, tile=2),
+        lambda: eq.gram(net, good, x, mesh=jax.make_mesh((1,), ("devices",))),
+        lambda: jax.jit(lambda z: eq.gram(net, z, x))(good),
+    ):
+        with pytest.raises(ValueError, match=r"`x2`: expected finite numbers, got .* at index \(4, 2\)"):
+            call()
+
+
+def test_an_input_that_no_layer_sees_is_looked_at(accelerator):
+    """The last row and column of 4 x 4 pixels, with strides of 3 and filters of 1 x 1; and weights of size 0."""
+    x = inputs((4, 4, 1), 2)
+    for net in (
+        eq.Sequential(eq.Conv(1, (1, 1), strides=(3, 3), padding="VALID"), eq.Flatten(), eq.Dense(1)),
+        eq.Sequential(eq.Flatten(), eq.Dense(1, W_std=0.0, b_std=1.0)),
+    ):
+        assert np.isfinite(eq.gram(net, x).ntk).all()
+        with pytest.raises(ValueError, match=r"`x1`: expected finite numbers, got nan at index \(1, 2, 1, 0\)"):
+            eq.gram(net, x.at[1, 2, 1, 0].set(np.nan))
 
 
 @pytest.mark.slow

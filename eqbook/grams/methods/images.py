@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Protocol
 
 import jax
@@ -16,7 +16,6 @@ from eqbook.grams.methods import near
 from eqbook.grams.methods.head import finish, needs_variances
 from eqbook.grams.methods.orbits import Orbit
 from eqbook.grams.methods.steps import Pair, across, at
-from eqbook.groups import orbit
 from eqbook.layers import Layer
 
 LANES = 16  # entries that one vector instruction holds
@@ -71,6 +70,30 @@ class Work:
     j: np.ndarray
 
 
+@lru_cache(maxsize=256)
+def _on(images: "Images", devices: tuple[jax.Device, ...], shape: tuple[int, ...], dtype: np.dtype) -> "Images":
+    """With the core for inputs like these on these devices, if there is another one."""
+    core = images.core
+    return replace(images, core=core.on(devices, jax.ShapeDtypeStruct(shape, dtype))) if hasattr(core, "on") else images
+
+
+def _work(
+    core: Core, n1: int, n2: int, symmetric: bool, shape: tuple[int, ...], count: int, mesh: Mesh | None = None
+) -> Work:
+    """Which pairs of two batches are computed together."""
+    if core.by_rows:
+        return _rows(n1, n2, symmetric, core.lanes(shape), count)
+    i, j = np.triu_indices(n1) if symmetric else map(np.ravel, np.indices((n1, n2)))
+    return _picked(i, j, core, shape, count, mesh)
+
+
+@lru_cache(maxsize=16)
+def _placed_work(*arguments: Any) -> Work:
+    """The same on an accelerator, where it stays: moving it takes longer than to compute small matrices."""
+    work = _work(*arguments)
+    return Work(*(jnp.asarray(k, jnp.int32) for k in (work.i, work.j)))
+
+
 def _picked(i: np.ndarray, j: np.ndarray, core: Core, shape: tuple[int, ...], count: int, mesh: Mesh | None) -> Work:
     lanes, width = min(core.lanes(shape), len(i)), core.width
     terms = 1 if mesh is not None else core.terms(shape, len(i))
@@ -117,22 +140,27 @@ class Images:
 
     def compute(self, x1: Array, x2: Array | None, ntk: bool, mesh: Mesh | None = None) -> Pair:
         """NNGP and NTK, `[n1, n2]`; symmetric if `x2` is `None`."""
-        if hasattr(self.core, "on") and jax.default_backend() != "cpu" and not workers.is_traced(x1, x2):
-            self = replace(self, core=self.core.on(workers.devices(mesh, x1), x1))
+        traced = workers.is_traced(x1, x2)
+        known = jax.default_backend() != "cpu" and not traced  # on an accelerator that can be asked
+        if known:
+            self = _on(self, tuple(workers.devices(mesh, x1)), x1.shape, x1.dtype)
         n1, n2 = len(x1), len(x1 if x2 is None else x2)
-        shape, count = x1.shape[1:], workers.count(mesh, x1, x2)
-        if self.core.by_rows:
-            work = _rows(n1, n2, x2 is None, self.core.lanes(shape), count)
-        else:
-            i, j = np.triu_indices(n1) if x2 is None else map(np.ravel, np.indices((n1, n2)))
-            work = _picked(i, j, self.core, shape, count, mesh)
+        alone = known and mesh is None
+        about = self.core, n1, n2, x2 is None, x1.shape[1:], workers.count(mesh, x1, x2)
+        work = _placed_work(*about) if alone else _work(*about, mesh)
         same = _coinciding(x1, x2) if self.core.apart else None
         same = None if same is None else _padded(*same)
-        if jax.default_backend() == "cpu" or mesh is not None or workers.is_traced(x1, x2):
-            pair, variances = self._kernels(x1, x2, work, same, ntk, mesh)
-        else:  # an accelerator takes longer to be asked for each of the steps than for a few kernels
+        core = self.core.nearer() if ntk and not traced else None  # inside `jit` values are not known
+        others, action = x1 if x2 is None else x2, core.action if isinstance(core, Orbit) else None
+        asked = None if core is None else near.ask(x1, others, x2 is None, action)
+        if alone:  # an accelerator takes longer to be asked for each of the steps than for a few kernels
             pair, variances = workers.jitted(_at_once, (0, 1), False)(self, ntk, x1, x2, work.i, work.j, same)
-        return self._with_near(pair, x1, x2, variances, mesh) if ntk else pair
+        else:
+            pair, variances = self._kernels(x1, x2, work, same, ntk, mesh)
+        if core is None:
+            return pair
+        i, j = near.pairs(asked, x1, others, action)
+        return self._with_near(core, i, j, pair, x1, x2, variances, mesh) if len(i) else pair
 
     def _kernels(
         self, x1: Array, x2: Array | None, work: Work, same: Any, ntk: bool, mesh: Mesh | None
@@ -165,14 +193,19 @@ class Images:
             pair = _replaced(self.head, pair, same, own, (own[0], own[0]), False)
         return pair, variances
 
-    def _with_near(self, pair: Pair, x1: Array, x2: Array | None, variances: Any, mesh: Mesh | None) -> Pair:
-        """The matrices with other entries for the pairs that are near each other."""
-        core, others = self.core.nearer(), x1 if x2 is None else x2
-        if core is None or workers.is_traced(x1, x2):  # inside `jit` values are not known
-            return pair
-        i, j = near.pairs(x1, orbit(core.action, others) if isinstance(core, Orbit) else others, x2 is None)
-        if not len(i):
-            return pair
+    def _with_near(
+        self,
+        core: Core,
+        i: np.ndarray,
+        j: np.ndarray,
+        pair: Pair,
+        x1: Array,
+        x2: Array | None,
+        variances: Any,
+        mesh: Mesh | None,
+    ) -> Pair:
+        """The matrices with other entries, by another core, for the pairs (i, j) that are near each other."""
+        others = x1 if x2 is None else x2
         i, j = _padded(i, j)
         work = _picked(i, j, core, x1.shape[1:], workers.count(mesh, x1, others), mesh)
         found = _run(core, _prepare(core, x1), _prepare(core, others), work, x1.shape[1:], True, mesh)

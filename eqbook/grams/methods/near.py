@@ -20,39 +20,59 @@ from eqbook._checks import lies_on_host
 from eqbook.grams import workers
 from eqbook.grams.methods.program import Affine, Branch, Pointwise
 from eqbook.grams.methods.steps import Field, Pair, Walk
+from eqbook.groups import Action, orbit
 
 NEAR = 0.99  # cosine of inputs: a covariance of those farther apart has enough digits
 
 Near = tuple[Field, Field | None, Field]  # NNGP, NTK and semivariance
 
 
-def pairs(x1: Float[Array, "n1 ..."], others: Float[Array, "..."], symmetric: bool) -> tuple[np.ndarray, np.ndarray]:
-    """Indices (i, j) of inputs that are near each other and do not coincide.
+Asked = tuple[Bool[Array, "order n1 n2"], Bool[Array, ""]]  # which pairs are near, and whether any is
+
+
+def ask(x1: Float[Array, "n1 ..."], x2: Float[Array, "n2 ..."], symmetric: bool, action: Action | None) -> Asked:
+    """Begin to look for inputs that are near each other; an accelerator is not waited for.
 
     Args:
         x1: inputs.
-        others: other inputs, `[n2, ...]`, or all that a group makes of them, `[order, n2, ...]`: one is enough.
-        symmetric: whether the others are the same; then i <= j.
+        x2: other inputs.
+        symmetric: whether these are the same; then each pair is found once, with i <= j.
+        action: of a group; an input of which one of all images under it is near another counts. `None` for none.
     """
-    if lies_on_host(x1) and lies_on_host(others):  # NumPy has nothing to compile
-        with np.errstate(all="ignore"):  # a number that has left the range is nobody's neighbour
-            mask, some = _near(np.asarray(x1), np.asarray(others), symmetric)
-    else:
-        mask, some = workers.jitted(_near, (2,), False)(x1, others, symmetric)
+    if not (lies_on_host(x1) and lies_on_host(x2)):
+        return workers.jitted(_near_orbit, (2, 3), False)(x1, x2, symmetric, action)
+    with np.errstate(all="ignore"):  # a number that has left the range is nobody's neighbour
+        return _near(np.asarray(x1), np.asarray(_moved(x2, action)), symmetric)  # NumPy has nothing to compile
+
+
+def pairs(
+    asked: Asked, x1: Float[Array, "n1 ..."], x2: Float[Array, "n2 ..."], action: Action | None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Indices (i, j) of inputs that are near each other and do not coincide, from what `ask` began."""
+    mask, some = asked
     if not some:  # as a rule: one number comes from the device, not one for each pair
         return np.zeros(0, int), np.zeros(0, int)
     g, i, j = np.nonzero(np.asarray(mask))
-    one, others = np.asarray(x1), np.asarray(others).reshape(-1, mask.shape[2], *x1.shape[1:])
+    one, others = np.asarray(x1), np.asarray(_moved(x2, action)).reshape(-1, *x2.shape)
     # One after the other: where all inputs are near each other, all pairs of them would fill the memory.
     apart = [(one[a] != others[e, b]).any() for e, a, b in zip(g, i, j, strict=True)]
     found = np.unique(np.stack([i, j])[:, np.array(apart, bool)], axis=1)
     return found[0], found[1]
 
 
-def _near(
-    x1: Float[Array, "n1 ..."], others: Float[Array, "..."], symmetric: bool
-) -> tuple[Bool[Array, "order n1 n2"], Bool[Array, ""]]:
-    """Which pairs have a cosine above `NEAR`, and whether any has; for arrays of NumPy or of JAX."""
+def _moved(x: Float[Array, "n ..."], action: Action | None) -> Float[Array, "..."]:
+    """All that a group makes of inputs, `[order, n, ...]`, or the inputs."""
+    return x if action is None else orbit(action, x)
+
+
+def _near_orbit(
+    x1: Float[Array, "n1 ..."], x2: Float[Array, "n2 ..."], symmetric: bool, action: Action | None
+) -> Asked:
+    return _near(x1, _moved(x2, action), symmetric)
+
+
+def _near(x1: Float[Array, "n1 ..."], others: Float[Array, "..."], symmetric: bool) -> Asked:
+    """The same for `others` that are moved; for arrays of NumPy or of JAX."""
     on_host = isinstance(x1, np.ndarray)
     xp, product = (np, np.matmul) if on_host else (jnp, partial(jnp.matmul, precision="highest"))
     order = others.shape[0] if others.ndim > x1.ndim else 1
