@@ -104,7 +104,7 @@ def accelerator(monkeypatch):
     from eqbook.grams.methods import images
 
     functions = (workers.cores, workers._pool, workers.compiler_options, workers.jitted, _plan, epoch._initializer)
-    functions += (images._on, images._placed_work)
+    functions += (images._on, images._kept_work)
 
     def forget():
         jax.clear_caches()

@@ -136,7 +136,8 @@ class GradientDescent(Schedule):
         if t == 0:  # below, log(0) * 0 would be NaN
             return jnp.zeros_like(eigenvalues)
         steps, time = (_held(number, eigenvalues) for number in (t, self.learning_rate * t))
-        return _descent(eigenvalues, self.learning_rate, steps, (-1.0) ** t, time)
+        rate = 1.0 if self.learning_rate is True else self.learning_rate  # a number to Python, none to JAX
+        return _descent(eigenvalues, rate, steps, (-1.0) ** t, time)
 
     def check(self, eigenvalues: Float[Array, " n"], t: float) -> None:
         r"""Raise if `t` is not a number of steps, or training diverges until rounding has lost all else.

@@ -6,16 +6,11 @@ relative accuracy when $u$ and $v$ coincide ($a = b = c$), where the textbook fo
 half of the digits.
 """
 
-from functools import partial
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float
 
 Scalar = Float[Array, "*batch"]
-
-# Called by itself, a dual is one program; inside of others it is part of them.
-compiled = partial(jax.jit, static_argnames="snap", inline=True)
 
 SNAP = 8  # correlations that differ from 1 by fewer than this many roundings (half an epsilon) count as 1
 
@@ -77,7 +72,6 @@ def half_angle(a: Scalar, b: Scalar, c: Scalar, snap: int = SNAP) -> tuple[Scala
     return near, far, s
 
 
-@compiled
 def relu_dual(a: Scalar, b: Scalar, c: Scalar, snap: int = 0) -> tuple[Scalar, Scalar]:
     r"""Dual of the rectified linear unit.
 
@@ -107,7 +101,6 @@ def relu_dual(a: Scalar, b: Scalar, c: Scalar, snap: int = 0) -> tuple[Scalar, S
     return 0.5 * (c + (near * far - theta * c) / jnp.pi), 0.5 * (1 - theta / jnp.pi)
 
 
-@compiled
 def erf_dual(a: Scalar, b: Scalar, c: Scalar, snap: int = 0) -> tuple[Scalar, Scalar]:
     r"""Dual of the error function.
 

@@ -88,10 +88,10 @@ def _work(
 
 
 @lru_cache(maxsize=16)
-def _placed_work(*arguments: Any) -> Work:
-    """The same on an accelerator, where it stays: moving it takes longer than to compute small matrices."""
+def _kept_work(*arguments: Any) -> Work:
+    """The same for a single device, found once; on the host, since where arrays are put depends on the caller."""
     work = _work(*arguments)
-    return Work(*(jnp.asarray(k, jnp.int32) for k in (work.i, work.j)))
+    return Work(work.i.astype(np.int32), work.j.astype(np.int32))
 
 
 def _picked(i: np.ndarray, j: np.ndarray, core: Core, shape: tuple[int, ...], count: int, mesh: Mesh | None) -> Work:
@@ -147,7 +147,7 @@ class Images:
         n1, n2 = len(x1), len(x1 if x2 is None else x2)
         alone = known and mesh is None
         about = self.core, n1, n2, x2 is None, x1.shape[1:], workers.count(mesh, x1, x2)
-        work = _placed_work(*about) if alone else _work(*about, mesh)
+        work = _kept_work(*about) if alone else _work(*about, mesh)
         same = _coinciding(x1, x2) if self.core.apart else None
         same = None if same is None else _padded(*same)
         core = self.core.nearer() if ntk and not traced else None  # inside `jit` values are not known
