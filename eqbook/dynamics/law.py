@@ -43,11 +43,6 @@ def _diagonalised(ntk: Array, diag_reg: Array) -> tuple[Array, Array]:
 
 
 @jax.jit
-def _not_negative(eigenvalues: Array) -> Array:
-    return jnp.maximum(eigenvalues, 0)
-
-
-@jax.jit
 def _mean(vectors: Array, learned: Array, rows: Array, y: Array) -> tuple[Array, Array, Array]:
     """The mean; weights and targets in the eigenbasis."""
     with jax.default_matmul_precision("highest"):
@@ -209,7 +204,7 @@ class EnsembleLaw:
         if t == float("inf"):
             self._check_invertible()
         # A Gram matrix has no negative eigenvalue: one that is computed is rounding, and would grow as exp(|lambda| t).
-        return schedule.learned(_not_negative(self.eigenvalues), t)
+        return schedule.learned(jnp.maximum(self.eigenvalues, 0), t)
 
     def _check_invertible(self) -> None:
         if isinstance(self.eigenvalues, jax.core.Tracer):

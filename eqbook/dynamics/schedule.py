@@ -55,7 +55,7 @@ def _descent(eigenvalues: Array, rate: Array, steps: Array, sign: Array, time: A
     positive = shrink > 0
     log = jnp.where(
         positive,
-        jnp.log1p(-rate * jnp.where(positive, eigenvalues, 0)),
+        jnp.log1p(-(rate * jnp.where(positive, eigenvalues, 0))),
         jnp.log(jnp.abs(jnp.where(positive, 1, shrink))),
     )
     exponent = steps * log
@@ -136,8 +136,7 @@ class GradientDescent(Schedule):
         if t == 0:  # below, log(0) * 0 would be NaN
             return jnp.zeros_like(eigenvalues)
         steps, time = (_held(number, eigenvalues) for number in (t, self.learning_rate * t))
-        rate = 1.0 if self.learning_rate is True else self.learning_rate  # a number to Python, none to JAX
-        return _descent(eigenvalues, rate, steps, (-1.0) ** t, time)
+        return _descent(eigenvalues, self.learning_rate, steps, (-1.0) ** t, time)
 
     def check(self, eigenvalues: Float[Array, " n"], t: float) -> None:
         r"""Raise if `t` is not a number of steps, or training diverges until rounding has lost all else.

@@ -13,7 +13,7 @@ from literal import literal_gram
 
 import eqbook as eq
 from eqbook.grams import tiles, workers
-from eqbook.grams.methods import pixels
+from eqbook.grams.methods import images, pixels
 from eqbook.testing import relative_error, tolerance
 
 
@@ -98,8 +98,21 @@ def test_inputs_on_the_device_are_looked_at_there(bad, accelerator):
             call()
 
 
+def test_a_mesh_that_a_context_sets_ties_no_later_call_to_it(accelerator):
+    """Explicit axes show in the sharding of all that is made under them."""
+    net, x = eq.Sequential(eq.Conv(2, (3, 3)), eq.Relu(), eq.Flatten(), eq.Dense(1)), np.asarray(inputs((4, 4, 1), 3))
+    plain = eq.gram(net, x)
+    jax.clear_caches()
+    images._kept_work.cache_clear()
+    with jax.set_mesh(jax.make_mesh((1,), ("a",), axis_types=(jax.sharding.AxisType.Explicit,))):
+        eq.gram(net, x)
+    after = eq.gram(net, x)
+    assert after.ntk.sharding == plain.ntk.sharding
+    np.testing.assert_array_equal(after.ntk, plain.ntk)
+
+
 def test_an_input_that_no_layer_sees_is_looked_at(accelerator):
-    """The last row and column of 4 x 4 pixels, with strides of 3 and filters of 1 x 1; and weights of size 0."""
+    """Rows and columns between the corners of 4 x 4 pixels, seen by 1 x 1 filters 3 apart; and weights of size 0."""
     x = inputs((4, 4, 1), 2)
     for net in (
         eq.Sequential(eq.Conv(1, (1, 1), strides=(3, 3), padding="VALID"), eq.Flatten(), eq.Dense(1)),

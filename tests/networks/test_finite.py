@@ -9,6 +9,7 @@ from numbers_drawn import normal, quick_key
 from registry import GROUP_NETWORKS, IMAGE_NETWORKS, NETWORKS
 
 import eqbook as eq
+from eqbook.networks import module
 from eqbook.testing import relative_error, tolerance
 
 X = np.random.default_rng(0).normal(size=(3, 4))
@@ -44,6 +45,18 @@ def test_parameters_are_standard_normal(nets, name, x64):
         assert abs(leaf.mean()) < 5 / np.sqrt(leaf.size)
         assert abs((leaf**2).mean() - 1) < 5 * np.sqrt(2 / leaf.size)
     assert len({leaf[0] for leaf in leaves}) == len(leaves)
+
+
+@pytest.mark.parametrize("impl", ["threefry2x32", "rbg"])
+def test_parameters_drawn_in_one_program_are_those_drawn_one_by_one(impl):
+    """Bit for bit, whatever the compiler makes of the program: seeds mean the same networks everywhere."""
+    net, key = eq.Sequential(eq.Dense(33, b_std=0.1), eq.Relu(), eq.Dense(2)), jax.random.key(3, impl=impl)
+    found, expected = net.init(key, X.shape), module._draw(net, key, jnp.zeros((1, X.shape[1])))
+    assert jax.tree.structure(found) == jax.tree.structure(expected)
+    for a, b, c in zip(*map(jax.tree.leaves, (found, expected, jax.jit(lambda k: net.init(k, X.shape))(key)))):
+        np.testing.assert_array_equal(a, b)
+        np.testing.assert_array_equal(a, c)
+        assert np.unique(a).size == a.size
 
 
 def test_no_bias_means_no_parameter():

@@ -299,9 +299,9 @@ def _replaced(
     """
     i, j = places
     values = finish(head, at(found, lambda kernel: kernel.ravel()[: len(i)]), variances)
-    for where in ((i, j), (j, i)) if symmetric else ((i, j),):
-        pair = tuple(None if k is None else k.at[where].set(new) for k, new in zip(pair, values, strict=True))
-    return pair
+    pair = tuple(None if k is None else k.at[i, j].set(new) for k, new in zip(pair, values, strict=True))
+    # From the matrix: places occur more than once, and which value stays is not promised.
+    return at(pair, lambda k: k.at[j, i].set(k[i, j])) if symmetric else pair
 
 
 def _coinciding(x1: Array, x2: Array | None) -> tuple[np.ndarray, np.ndarray] | None:
