@@ -48,7 +48,7 @@ test: $(READY)
 	exit $$status
 
 check-pages: book
-	EQBOOK_PAGES=required $(BIN)/python -m pytest tests/book/pages -n $(TEST_PROCESSES)
+	EQBOOK_PAGES=required $(BIN)/python -m pytest tests/book/pages -n $(TEST_PROCESSES) $(TESTS)
 
 serve: book
 	@echo "Open http://localhost:$(PORT); stop with Ctrl-C."

@@ -35,7 +35,7 @@ def normal_parameters(net, shape, draws=(), seed=3):
     return jax.tree.map(lambda leaf: rng.standard_normal((*draws, *leaf.shape)).astype(leaf.dtype), leaves)
 
 
-def draws(net, x, width, count, batch):
+def draws(net, x, width, count):
     """Empirical NNGP and NTK of `count` random networks of one width, each `[count, n, n]`."""
     one_output, many_outputs = widen(net, width), widen(net, width, OUTPUTS)
 
@@ -45,10 +45,11 @@ def draws(net, x, width, count, batch):
 
     nets = enumerate((one_output, many_outputs))
     params = [normal_parameters(net, x.shape, (count,), seed=(width, i)) for i, net in nets]
-    return [np.asarray(k) for k in jax.jit(lambda params: jax.lax.map(one, params, batch_size=batch))(params)]
+    # One by one: batches of networks take longer to compile, and no less time.
+    return [np.asarray(k) for k in jax.jit(lambda params: jax.lax.map(one, params))(params)]
 
 
-def assert_agrees(net, x, count, widths=(24, 48), batch=64, gram=None):
+def assert_agrees(net, x, count, widths=(24, 48), gram=None):
     """The mean over draws of a finite network is the kernel up to the standard error and a bias of order 1/width.
 
     The kernel is that of `eq.gram` unless another is given.
@@ -59,7 +60,7 @@ def assert_agrees(net, x, count, widths=(24, 48), batch=64, gram=None):
     n1, n2 = widths
     assert n2 == 2 * n1
     gram = eq.gram(net, x) if gram is None else gram
-    narrow, wide = (draws(net, x, n, count, batch) for n in widths)
+    narrow, wide = (draws(net, x, n, count) for n in widths)
     for limit, low, high in zip((gram.nngp, gram.ntk), narrow, wide, strict=True):
         limit = np.asarray(limit)
         errors = [s.std(0, ddof=1) / np.sqrt(count) for s in (low, high)]

@@ -4,6 +4,7 @@ The DOM is the page after its scripts ran in a browser; the checks that need no 
 """
 
 import re
+from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -157,19 +158,32 @@ def inline_code(dom: BeautifulSoup) -> list[str]:
     return found
 
 
-def links(page: Path, html: Path, ids: dict[Path, set[str]]) -> list[str]:
+class Anchors(HTMLParser):
+    """What a page names: addresses, each with the name of its element, and places that a link may name."""
+
+    def __init__(self, page: Path) -> None:
+        super().__init__()
+        self.addresses: list[tuple[str, str]] = []
+        self.ids: set[str] = set()
+        self.feed(page.read_text(encoding="utf8"))
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        held = dict(attrs)
+        if tag in ("a", "img", "script", "link"):
+            self.addresses.append((tag, held.get("href") or held.get("src") or ""))
+        self.ids |= {held[name] for name in ("id", "name") if held.get(name) and (name == "id" or tag == "a")}
+
+
+def links(page: Path, html: Path, read: dict[Path, Anchors]) -> list[str]:
     """Every internal link, image and file exists; so does the place on the page that a link names.
 
     Args:
         page: A built page.
         html: The folder of the built book.
-        ids: The ids of pages already read; filled here.
+        read: Pages already read; filled here.
     """
     found = []
-    for element in BeautifulSoup(page.read_text(encoding="utf8"), "html.parser").find_all(
-        ["a", "img", "script", "link"]
-    ):
-        address = element.get("href") or element.get("src") or ""
+    for name, address in _anchors(page.resolve(), read).addresses:
         parts = urlsplit(address)
         if not address or parts.scheme or parts.netloc or address == "#":
             continue
@@ -177,9 +191,9 @@ def links(page: Path, html: Path, ids: dict[Path, set[str]]) -> list[str]:
         if target.is_dir():
             target /= "index.html"
         if not target.is_relative_to(html.resolve()) or not target.is_file():
-            found.append(f"<{element.name}> {address}: no such file in the book")
-        elif parts.fragment and target.suffix == ".html" and unquote(parts.fragment) not in _ids(target, ids):
-            found.append(f"<{element.name}> {address}: no such place on that page")
+            found.append(f"<{name}> {address}: no such file in the book")
+        elif parts.fragment and target.suffix == ".html" and unquote(parts.fragment) not in _anchors(target, read).ids:
+            found.append(f"<{name}> {address}: no such place on that page")
     return found
 
 
@@ -232,12 +246,10 @@ def _is_remote(address: str) -> bool:
     return address.strip().startswith(("http://", "https://", "//", "ws://", "wss://"))
 
 
-def _ids(page: Path, known: dict[Path, set[str]]) -> set[str]:
-    if page not in known:
-        soup = BeautifulSoup(page.read_text(encoding="utf8"), "html.parser")
-        known[page] = {element["id"] for element in soup.find_all(id=True)}
-        known[page] |= {element["name"] for element in soup.find_all("a", attrs={"name": True})}
-    return known[page]
+def _anchors(page: Path, read: dict[Path, Anchors]) -> Anchors:
+    if page not in read:
+        read[page] = Anchors(page)
+    return read[page]
 
 
 def _short(element: Tag | str) -> str:

@@ -21,7 +21,7 @@ from benchmarks.draw import Seeded, rand_case
 from benchmarks.stacks import LAYERS
 from eqbook.testing import tolerance
 
-WIDTH, DRAWS, BATCH = 16, 1024, 64
+WIDTH, DRAWS = 16, 1024
 INPUTS = 3
 NODES = 96  # of a quadrature: with the generator's 12, its error would be seen
 LEVEL = 1e-3  # chance that a right kernel fails, for all stacks together
@@ -100,7 +100,7 @@ def sampled(net, x, params, width):
         f = net.apply(params, x).reshape(len(x), -1)
         return f @ f.T / f.shape[1], eq.empirical_kernels(OneChannel(net, width), params, x).ntk
 
-    kernels = jax.jit(lambda params: jax.lax.map(one, params, batch_size=BATCH))(params)
+    kernels = jax.jit(lambda params: jax.lax.map(one, params))(params)
     return np.array(kernels, float)
 
 

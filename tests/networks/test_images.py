@@ -22,7 +22,7 @@ def test_shapes_and_dtype(name, dtype):
 @pytest.mark.every(5)
 @pytest.mark.parametrize("name", IMAGE_NETWORKS)
 def test_monte_carlo_agrees_with_the_infinite_width_kernel(name, x64):
-    assert_agrees(IMAGE_NETWORKS[name], X, count=768, widths=(12, 24), batch=32)
+    assert_agrees(IMAGE_NETWORKS[name], X, count=768, widths=(12, 24))
 
 
 @pytest.mark.parametrize("padding", ["SAME", "VALID", "CIRCULAR"])

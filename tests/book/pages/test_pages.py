@@ -40,6 +40,16 @@ def chapters():
     return [name for name in documents() if (ROOT / f"{name}.md").is_file() and is_chapter(ROOT / f"{name}.md")]
 
 
+def distinct():
+    """All documents; slow are those whose scripts others have too: all but the first one, the API and sliders."""
+
+    def is_common(name):
+        source = ROOT / f"{name}.md"
+        return name not in ("book/index", "book/reference/api") and "plotting.slider(" not in source.read_text()
+
+    return [pytest.param(name, marks=pytest.mark.slow if is_common(name) else ()) for name in documents()]
+
+
 @pytest.fixture(autouse=True, scope="module")
 def built():
     if (HTML / "index.html").is_file():
@@ -56,11 +66,6 @@ def address():
         yield address
 
 
-@pytest.fixture(scope="module")
-def ids():
-    return {}
-
-
 @pytest.mark.parametrize("name", documents())
 def test_page_is_typeset_offline_and_legible(name, browser):
     dom, asked = open_page(browser, HTML / f"{name}.html")
@@ -73,9 +78,12 @@ def test_page_is_typeset_offline_and_legible(name, browser):
 
 
 @pytest.mark.parametrize("name", documents())
+def test_page_has_no_inline_code(name):
+    assert inline_code(BeautifulSoup((HTML / f"{name}.html").read_text(encoding="utf8"), "html.parser")) == []
+
+
+@pytest.mark.parametrize("name", distinct())
 def test_page_works_under_a_strict_content_security_policy(name, browser, address):
-    source = BeautifulSoup((HTML / f"{name}.html").read_text(encoding="utf8"), "html.parser")
-    assert inline_code(source) == []
     dom, refused = open_under_policy(browser, f"{address}/{name}.html")
     assert refused == []
     assert mathematics(dom) == []
@@ -89,9 +97,10 @@ def test_style_sheets_load_nothing_remote():
     assert {sheet: addresses for sheet, addresses in found.items() if addresses} == {}
 
 
-def test_links_and_images_exist(ids):
+def test_links_and_images_exist():
     pages = [page for page in sorted(HTML.rglob("*.html")) if "_static" not in page.parts]
-    found = {str(page.relative_to(HTML)): links(page, HTML, ids) for page in pages}
+    read = {}
+    found = {str(page.relative_to(HTML)): links(page, HTML, read) for page in pages}
     assert {page: broken for page, broken in found.items() if broken} == {}
 
 
