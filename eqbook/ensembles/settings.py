@@ -19,6 +19,7 @@ from eqbook.grams.store import describe
 
 # Counters of an optimiser's state at which its step is looked at: schedules differ early or late.
 COUNTS = (*range(17), 24, 32, 48, 64, 100, 128, 256, 512, 1000, 2048, 4096, 10_000, 10**5)
+APART = (0, 3, 100, 1000)  # at these each parameter's step counts by itself: some may be frozen
 # By how much numbers may differ, relative and absolute: by what other hardware rounds differently, products of matrices
 # more than the rest. A number that a function holds may be tiny, as a weight decay is, and still decide.
 TOLERANCES = {"optimizer": (1e-4, 1e-6), "optimizer, without a gradient": (1e-4, 1e-30)} | dict.fromkeys(
@@ -35,13 +36,14 @@ def describe_run(recipe: Recipe, key: jax.Array, x: jax.Array, y: jax.Array) -> 
     examples; all but the last by the numbers that functions hold.
     """
     params = init_member(recipe.net, member_keys(key, jnp.uint32(0))[0], x[:1])
-    few = _few(recipe, params, x, y)
+    few, *others = _few(recipe, params, x, y)
     drawn_by = [] if jax.random.key_impl(key) == "threefry2x32" else ["shuffles by threefry"]  # once by the key itself
     gradient = jax.jit(jax.grad(lambda params: recipe.loss(recipe.net.apply(params, x[few]), y[few])))(params)
     sizes = [jnp.linalg.norm(jnp.ravel(leaf)) for leaf in jax.tree.leaves(gradient)]
     augment = recipe.augment
     actions = None if augment is None else [describe(augment.action_x), describe(augment.action_y), augment.random]
     outputs = recipe.net.apply(params, x[few])
+    losses = [recipe.loss(outputs, y[few]), *(recipe.loss(recipe.net.apply(params, x[i]), y[i]) for i in others)]
     return {
         "net": _hash(without_addresses(recipe.net) if isinstance(recipe.net, nn.Module) else describe(recipe.net)),
         "net, its numbers": numbers_in(made_with(recipe.net)),
@@ -49,7 +51,7 @@ def describe_run(recipe: Recipe, key: jax.Array, x: jax.Array, y: jax.Array) -> 
         "key": _hash([str(jax.random.key_impl(key)), np.asarray(jax.random.key_data(key)).tolist(), *drawn_by]),
         "x": hash_array(x),
         "y": hash_array(y),
-        "loss": _numbers(recipe.loss(outputs, y[few])),
+        "loss": [number for loss in losses for number in _numbers(loss)],
         "loss, its numbers": numbers_in(recipe.loss),
         "loss, its gradient": _numbers(jnp.stack(sizes)),
         "optimizer": _steps(recipe.optimizer, params),
@@ -63,14 +65,19 @@ def describe_run(recipe: Recipe, key: jax.Array, x: jax.Array, y: jax.Array) -> 
     }
 
 
-def _few(recipe: Recipe, params: Any, x: jax.Array, y: jax.Array) -> np.ndarray:
-    """Indices of two examples; of as many as a step has, if the loss takes no other number.
+def _few(recipe: Recipe, params: Any, x: jax.Array, y: jax.Array) -> list[np.ndarray]:
+    """Indices of two examples, of three and of seven; of as many as a step has, if the loss takes no other number.
 
-    A loss of one's own also gets one of each class, but no more than a step has: a class may have a weight.
+    Half of a sum is a mean of two, and a median of three is none. A loss of one's own also gets one of each class
+    beside the two, but no more than a step has: a class may have a weight.
     """
 
-    def loss(rows: np.ndarray) -> None:
-        jax.eval_shape(lambda params: recipe.loss(recipe.net.apply(params, x[rows]), y[rows]), params)
+    def fits(rows: np.ndarray) -> bool:
+        try:
+            jax.eval_shape(lambda params: recipe.loss(recipe.net.apply(params, x[rows]), y[rows]), params)
+        except Exception:  # whatever a function raises at shapes that it does not expect
+            return False
+        return True
 
     size = len(x) if recipe.augment is None else recipe.augment.size(len(x))
     step = np.arange(recipe.batch_size or size) % len(x)
@@ -78,12 +85,9 @@ def _few(recipe: Recipe, params: Any, x: jax.Array, y: jax.Array) -> np.ndarray:
     if recipe.loss not in (squared_error, cross_entropy) and y.ndim == 1 and jnp.issubdtype(y.dtype, jnp.integer):
         firsts = np.unique(np.asarray(y), return_index=True)[1]
         few = np.array(list(dict.fromkeys([*few, *firsts]))[: max(2, len(step))])
-    try:
-        loss(few)
-        return few
-    except Exception:  # whatever a function raises at shapes that it does not expect
-        loss(step)
-        return step
+    if not fits(few):
+        return [step]
+    return [few, *(rows for rows in (step[:3], step[:7]) if fits(rows))]
 
 
 def _moves(augment: Augmentation, x: jax.Array, y: jax.Array) -> list[float]:
@@ -123,12 +127,14 @@ def _steps(optimizer: Any, params: Any) -> list[float]:
     def step(state, count):
         updates, state = optimizer.update(gradient, _counted(state, count), params)
         pairs = [(jnp.vdot(u, g), jnp.vdot(u, u)) for u, g in zip(jax.tree.leaves(updates), jax.tree.leaves(gradient))]
-        return jnp.stack([jnp.stack(pair) for pair in pairs]).sum(0), state
+        return jnp.stack([jnp.stack(pair) for pair in pairs]), state
 
     state, seen = optimizer.init(params), []
     for count in COUNTS:
-        numbers, state = step(state, jnp.int32(count))
-        seen.extend(_numbers(numbers))
+        pairs, state = step(state, jnp.int32(count))
+        pairs = np.asarray(pairs, np.float64)
+        for numbers in (pairs.sum(0), *(pairs if count in APART else ())):
+            seen.extend(_numbers(numbers))
     return seen
 
 

@@ -24,7 +24,7 @@ from eqbook.ensembles.epoch import Member
 from eqbook.ensembles.files import load_tree, save_tree
 from eqbook.ensembles.settings import differing, digest
 
-FORMAT = 6
+FORMAT = 7
 MANIFEST, METRICS = "ensemble.json", "metrics.jsonl"
 
 

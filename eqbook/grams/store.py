@@ -63,12 +63,17 @@ def describe(value: Any, within: tuple[int, ...] = ()) -> Any:
     return [type(value).__name__, shown, *[[name, part_of(part)] for name, part in parts.items()]] if parts else shown
 
 
-def _values(function: Callable) -> list[float] | None:
-    """Values of a function of numbers; `None` if it is one of something else, as an action may hold."""
-    try:
-        return np.asarray(function(jnp.asarray(PLACES)), np.float32).tolist()
-    except Exception:  # whatever it raises
-        return None
+def _values(function: Callable) -> list[list[float] | None]:
+    """Values of a function of numbers, and derivatives: `None` if it is one of something else, or has none."""
+    places = jnp.asarray(PLACES)
+
+    def listed(values: Callable) -> list[float] | None:
+        try:
+            return np.asarray(values(), np.float32).tolist()
+        except Exception:  # whatever it raises
+            return None
+
+    return [listed(lambda: function(places)), listed(lambda: jax.jvp(function, (places,), (jnp.ones_like(places),))[1])]
 
 
 def fingerprint(net: Any, arrays: list[np.ndarray], **settings: Any) -> str:

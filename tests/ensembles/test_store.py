@@ -498,6 +498,35 @@ def test_what_examples_and_values_do_not_show_is_refused(tmp_path):
         train(tmp_path / "net", net=Blocked(True), epochs=1)
 
 
+def frozen(name, rate=1e-2):
+    """Adam for all layers but one."""
+
+    def labels(params):
+        return jax.tree_util.tree_map_with_path(lambda path, _: "still" if name in str(path) else "moves", params)
+
+    return optax.multi_transform({"moves": optax.adam(rate), "still": optax.set_to_zero()}, labels)
+
+
+def test_losses_that_agree_for_two_examples_and_layers_of_one_shape_are_told_apart(tmp_path):
+    """Half of a sum is the mean of two, the median of two is that, too; two layers of one shape may change places."""
+    net = eq.Sequential(eq.Dense(8), eq.Relu(), eq.Dense(8), eq.Relu(), eq.Dense(1))
+    losses = {
+        "mean": lambda f, y: jnp.mean((f - y) ** 2),
+        "half the sum": lambda f, y: jnp.sum(optax.l2_loss(f, y)),
+        "median": lambda f, y: jnp.median((f - y) ** 2),
+    }
+    x, y = normal(12, (12, 8)), normal(13, (12, 1))
+    common = dict(net=net, x=x, y=y, epochs=1, members=1, at_once=1, watch={})
+    train(tmp_path / "loss", loss=losses.pop("mean"), **common)
+    for loss in losses.values():
+        with pytest.raises(ValueError, match=r"other settings: loss\b"):
+            train(tmp_path / "loss", loss=loss, **common)
+    train(tmp_path / "optimizer", optimizer=frozen("layers_0"), **common)
+    train(tmp_path / "optimizer", optimizer=frozen("layers_0"), **common)
+    with pytest.raises(ValueError, match=r"other settings: optimizer\b"):
+        train(tmp_path / "optimizer", optimizer=frozen("layers_2"), **common)
+
+
 def test_other_folders_are_refused(tmp_path):
     (tmp_path / "thesis.txt").write_text("mine")
     with pytest.raises(ValueError, match="`store`: expected an empty folder"):

@@ -278,6 +278,13 @@ def test_store_of_another_computation_is_refused(tmp_path, net, options):
         eq.gram(net, **plain | options)
 
 
+def signs(slope):
+    """The sign of a number, with a derivative of one's own."""
+    function = jax.custom_jvp(jnp.sign)
+    function.defjvps(lambda tangent, _, u: tangent * (slope(-jnp.abs(u)) if callable(slope) else slope))
+    return function
+
+
 DIFFERENT = {
     "functions without a name": (activation(lambda u: jnp.tanh(u)), activation(lambda u: jnp.tanh(2 * u))),
     "thresholds far out": tuple(activation(partial(jnp.clip, min=-c, max=c)) for c in (4.5, 9.0)),
@@ -289,6 +296,11 @@ DIFFERENT = {
         eq.Sequential(eq.Dense(4), eq.Residual(eq.Relu(), eq.Dense(4))),
         eq.Sequential(eq.Dense(4), eq.Relu(), eq.Dense(4)),
     ),
+    "derivatives": (
+        activation(lambda u: jnp.sign(u)),
+        activation(lambda u: jax.lax.stop_gradient(jnp.sign(u)) + u - jax.lax.stop_gradient(u)),
+    ),
+    "rules for derivatives": (activation(signs(1.0)), activation(signs(jnp.exp))),
     "spheres": tuple(eq.Sequential(eq.LiftS2(4, quadrature=size), eq.SO3Pool()) for size in (3, 4)),
 }
 
