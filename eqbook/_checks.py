@@ -344,5 +344,5 @@ def check_path(name: str, path: Any) -> None:
     Raises:
         ValueError: naming the argument.
     """
-    if not isinstance(path, str | os.PathLike):
+    if not isinstance(path, str | os.PathLike) or not os.fspath(path) or "\0" in str(path):
         raise ValueError(f"`{name}`: expected the path of a folder, got {path!r}.")

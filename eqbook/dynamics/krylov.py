@@ -40,7 +40,9 @@ def learned_targets(
     is the integral of the residual, each part shrunk by $e^{-\eta\Theta (t-s)}$. The corner of $e^{-\eta T s}$, which
     is $(\dot u_s)_k / \eta$, has one sign for all $s$, so that $|(u_s)_k|$ grows, and the error is at most
     $\eta t \beta |(u_t)_k| \|y\|$. The same holds for steps with $\eta \lambda_{max} \le 1$, with a sum in place of
-    the integral.
+    the integral. Rounding comes on top, and no estimate sees it: of the products with $\Theta$ it is some
+    $\epsilon\lambda_{max}$, and the relative error of the result up to that times $\phi_t(0)$, which counts where one
+    eigenvalue dwarfs the others.
 
     Args:
         matrix: $\Theta$, on one device or many.
@@ -118,16 +120,16 @@ def _lanczos(matrix: Array, y: Array, steps: int) -> tuple[Array, ...]:
     eps = jnp.finfo(matrix.dtype).eps
 
     def column(y: Array) -> tuple[Array, ...]:
-        norm = jnp.linalg.norm(y)
+        norm = _norm(y)
 
         def step(k: int, state: tuple[Array, ...]) -> tuple[Array, ...]:
             basis, t, scale, _ = state
             new = jnp.matmul(matrix, basis[k], precision="highest")
             t = t.at[k, k].set(jnp.vdot(basis[k], new))
-            scale = jnp.maximum(scale, jnp.linalg.norm(new))
+            scale = jnp.maximum(scale, _norm(new))
             for _ in range(2):  # against the whole basis, twice: rounding would bring back what has converged
                 new = new - jnp.matmul(basis.T, jnp.matmul(basis, new, precision="highest"), precision="highest")
-            size = jnp.linalg.norm(new)
+            size = _norm(new)
             # Else the space is invariant, and the rest stays 0. A few roundings of the products, and no more: a kernel
             # whose largest eigenvalue dwarfs the others leaves little of each new vector, and all of them matter.
             there = size > 16 * eps * scale
@@ -144,6 +146,12 @@ def _lanczos(matrix: Array, y: Array, steps: int) -> tuple[Array, ...]:
         return basis, t, outside, norm
 
     return jax.lax.map(column, y.T)
+
+
+def _norm(v: Array) -> Array:
+    """Euclidean norm, in units of the largest entry: squares leave the dtype at a root of its range."""
+    largest = jnp.max(jnp.abs(v))
+    return largest * jnp.linalg.norm(v / jnp.where(largest > 0, largest, 1))
 
 
 def _function(t: np.ndarray, schedule: Schedule, time: float, size: int) -> np.ndarray:

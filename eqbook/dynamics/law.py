@@ -91,7 +91,8 @@ class EnsembleLaw:
 
     Computed eigenvalues are off by about $n \epsilon \lambda_{max}$, and a matrix with negative ones by their size:
     modes below that floor are rounding. A result that they would decide is refused: always at $t = \infty$, and at a
-    finite time once $\|H_t Y\|$ times the floor, restricted to them, exceeds $\|Y\|$.
+    finite time once $\|H_t Y\|$ times the floor, or that of 20 inputs if there are fewer, restricted to them, exceeds
+    $\|Y\|$.
 
     Args:
         ntk: $\Theta(X, X)$, `[n, n]`, float32 or float64, or integers.

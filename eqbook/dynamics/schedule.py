@@ -152,9 +152,9 @@ class GradientDescent(Schedule):
         largest, epsilon = float(np.asarray(eigenvalues).max()), float(jnp.finfo(eigenvalues.dtype).eps)
         growth = self.learning_rate * largest - 1
         if growth >= 1 and endless or growth > 1 and t * math.log(growth) > -math.log(epsilon):
-            after = "" if endless else f", by which the error grows {growth:.3g}-fold in each of {t:.6g} steps"
+            after = "" if endless else f", by which the error grows {growth:.9g}-fold in each of {t:.9g} steps"
             raise ValueError(
-                f"GradientDescent: `learning_rate`: expected < 2 / lambda_max = {2 / largest:.6g} so that training "
-                f"converges, got {self.learning_rate:.6g}{after}; use a smaller one, or a "
+                f"GradientDescent: `learning_rate`: expected < 2 / lambda_max = {2 / largest:.9g} so that training "
+                f"converges, got {self.learning_rate:.9g}{after}; use a smaller one, or a "
                 f"{'finite' if endless else 'smaller'} `t`."
             )

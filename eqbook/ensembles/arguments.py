@@ -195,6 +195,8 @@ def check_watch(x: Float[Array, "n ..."], watch: Mapping[str, Any] | None) -> di
     for name in watch or {}:
         if not isinstance(name, str):
             raise ValueError(f"`watch`: expected names that are text, got {name!r}.")
+    for name, inputs in (watch or {}).items():
+        check_integers(f"watch[{name!r}]", inputs)
     checked = {name: native(np.asarray(inputs)) for name, inputs in (watch or {}).items()}
     for name, inputs in checked.items():
         check_batch(f"watch[{name!r}]", inputs)
@@ -205,9 +207,13 @@ def check_watch(x: Float[Array, "n ..."], watch: Mapping[str, Any] | None) -> di
 
 def check_record(record: Sequence[int] | None, epochs: int) -> tuple[int, ...]:
     """The epochs to record at; raise unless they increase between 0 and `epochs`."""
-    if record is not None and not isinstance(record, Sequence | np.ndarray | range):
+    if record is not None and not isinstance(record, Sequence | np.ndarray | jax.Array):
         raise ValueError(f"`record`: expected a list of epochs such as [0, {epochs}], got {record!r}.")
-    record = tuple(range(epochs + 1)) if record is None else tuple(record)
+    record = (
+        tuple(range(epochs + 1))
+        if record is None
+        else tuple(np.asarray(record) if isinstance(record, jax.Array) else record)
+    )
     for epoch in record:
         check_int("record", epoch, 0)
     if not record or list(record) != sorted(set(record)) or record[-1] > epochs:

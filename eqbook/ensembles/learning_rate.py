@@ -7,7 +7,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from eqbook._checks import check_batch, check_finite, check_int, check_key, check_net, check_number, native
+from eqbook._checks import (
+    check_batch,
+    check_finite,
+    check_int,
+    check_integers,
+    check_key,
+    check_net,
+    check_number,
+    native,
+)
 from eqbook.ensembles.epoch import init_member
 
 
@@ -52,6 +61,7 @@ def ntk_learning_rate(
     """
     check_net("net", net, ("apply",))
     check_batch("x", x)
+    check_integers("x", x)
     check_int("max_steps", max_steps, 1)
     fraction, tolerance = check_number("fraction", fraction, True), check_number("tolerance", tolerance, True)
     if not (isinstance(at, str) and at == "infinite" or _is_key(at) or _is_tree(at)):

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from eqbook._checks import check_batch, check_int, native
+from eqbook._checks import check_batch, check_int, check_integers, native
 from eqbook.ensembles.arguments import check_outputs
 
 
@@ -114,11 +114,12 @@ class EnsembleRun:
 
     def _evaluated(self, x: Any, epoch: int | None, wanted: list[int], batch: int) -> Iterator[tuple[list, np.ndarray]]:
         """For each chunk with wanted members: which they are, and their outputs."""
-        epoch = self.kept[-1] if epoch is None else epoch
+        epoch = self.kept[-1] if epoch is None else check_int("epoch", epoch, 0)
         if epoch not in self.kept:
             advice = "" if len(self.kept) > 1 else "; train with `store` to keep the members at each record"
             raise ValueError(f"`epoch`: expected one of {', '.join(map(str, self.kept))}, got {epoch!r}{advice}.")
         check_batch("x", x)
+        check_integers("x", x)
         check_int("batch", batch, 1)
         self._programs.check_inputs(x)
         chosen, width = set(wanted), self._programs.width

@@ -200,7 +200,8 @@ def _check_kernels(kinds: tuple[str, ...], unseen: dict[str, Array], kernels: Se
         if not good:
             raise ValueError(
                 f"`x1`: expected inputs whose kernels are finite numbers of {kernel.dtype}, got an infinite entry of "
-                f"the {kind.upper()}; scale the inputs, or use a wider dtype."
+                f"the {kind.upper()}; scale the inputs, use a wider dtype, or mend an activation that is not finite "
+                "where they reach."
             )
 
 

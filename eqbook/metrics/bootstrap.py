@@ -79,7 +79,7 @@ def bootstrap_interval(
             for axis, axis_key in zip(axes, jax.random.split(k, len(axes))):
                 n = values.shape[axis]
                 sample = jnp.take(sample, jax.random.randint(axis_key, (n,), 0, n, jnp.int32), axis=axis)
-            return statistic(sample)
+            return _statistic(statistic, sample)
 
         draws = jax.lax.map(resample, jax.random.split(key, resamples))
         tails = jnp.asarray([(1 - level) / 2, (1 + level) / 2])
@@ -87,6 +87,20 @@ def bootstrap_interval(
     lower, upper = kept(lower), kept(upper)
     # A statistic of the caller's may be infinite; the mean of finite numbers is not, unless it has left the dtype.
     return (lower, upper) if own else (check_range("values", lower), check_range("values", upper))
+
+
+def _statistic(statistic: Callable[[Array], Array], sample: Array) -> Array:
+    """Its value; raise unless JAX can trace it, and it makes numbers."""
+    try:
+        made = statistic(sample)
+        if made is None:
+            raise TypeError("one that makes nothing")
+        return jnp.asarray(made)
+    except (jax.errors.TracerArrayConversionError, TypeError) as error:
+        raise ValueError(
+            "`statistic`: expected a function of a JAX array that makes one array, such as jnp.median, got one with "
+            f"{type(error).__name__}: {str(error).splitlines()[0]}"
+        ) from error
 
 
 def normal_interval(draws: Float[Array, "resamples ..."], level: float = 0.99) -> tuple[np.ndarray, np.ndarray]:

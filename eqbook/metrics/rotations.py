@@ -57,8 +57,8 @@ def random_rotation_fraction(
 
     def scores(angle: Array) -> Array:
         turned = rotate(x, angle)
-        if turned.shape != x.shape:
-            raise ValueError(f"`rotate`: expected a batch of shape {x.shape} like `x`, got {turned.shape}.")
+        if np.shape(turned) != x.shape:
+            raise ValueError(f"`rotate`: expected a batch of shape {x.shape} like `x`, got {np.shape(turned)}.")
         return predict(turned)
 
     upright = scores(jnp.zeros_like(angles[0]))

@@ -261,6 +261,14 @@ def test_the_bound_of_lanczos_holds(x64):
     assert allowed > 10, "cases in which the bound says something"
 
 
+@pytest.mark.parametrize("scale", [1e-30, 1e-19, 1e19, 1e30])
+def test_tiny_and_huge_kernels_are_learned_alike(scale):
+    """phi_t(c A) = phi_(ct)(A) / c; squares of such numbers leave float32."""
+    matrix, y = np.array([[2, 1, 0.5], [1, 2, 1], [0.5, 1, 2]], np.float32), np.array([[1.0], [2], [-1]])
+    found = learned_targets(RowMatrix(matrix * np.float32(scale)), y, 1 / scale).astype(float) * scale
+    np.testing.assert_allclose(found, learned_targets(RowMatrix(matrix), y, 1.0), rtol=2e-6)
+
+
 def test_duplicated_inputs_need_a_ridge(x64):
     ntk, y = problem(40)
     twice = np.concatenate([np.arange(40), [0]])

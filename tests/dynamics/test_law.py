@@ -193,6 +193,18 @@ def test_eigenvalue_below_the_rounding_floor_is_singular(x64):
             eq.EnsembleLaw(ntk=np.zeros((2, 2)), y=np.ones((2, 1))).train_mean(np.inf, schedule)
 
 
+def test_few_inputs_are_refused_before_rounding_decides(dtype):
+    """One input twice, with targets 1 and 3: the mean is 2, until rounding of the matrix is learned too."""
+    ntk = np.array([[1, 1, 0.5], [1, 1, 0.5], [0.5, 0.5, 1]], dtype)
+    law, scale, seen = eq.EnsembleLaw(ntk=ntk, y=np.array([[1], [3], [2]], dtype)), 1 / np.finfo(dtype).eps, []
+    for t in scale * np.geomspace(1e-4, 10, 26):
+        try:
+            seen.append(np.abs(law.train_mean(t) - 2).max())
+        except ValueError as error:
+            assert "rounding would decide" in str(error)
+    assert 10 < len(seen) < 26 and max(seen) < 0.1
+
+
 def test_learning_rate_at_the_edge_does_not_converge():
     law = eq.EnsembleLaw(ntk=np.diag([1.0, 4.0]), y=np.ones((2, 1)))
     with pytest.raises(ValueError, match=r"expected < 2 / lambda_max = 0.5 .* got 0.5"):

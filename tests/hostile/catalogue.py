@@ -30,6 +30,9 @@ def law(**changes):
     return eq.EnsembleLaw(**({"ntk": EYE, "nngp": EYE, "y": Y} | changes))
 
 
+HUGE = np.full((1, 2), 2**31 + 5)  # integers of 64 bits, which JAX would cut to 32
+
+
 def train(**changes):
     arguments = {"net": NET, "key": KEY, "x": X, "y": Y, "members": 1, "epochs": 1, "optimizer": optax.sgd(0.1)}
     return eq.train_ensemble(**(arguments | {"progress": False, "at_once": 1} | changes))
@@ -125,6 +128,8 @@ GRAMS = [
     ("tile of text", lambda: eq.gram(NET, X, tile="64"), "`tile`", "integer", "'64'"),
     ("method as a list", lambda: eq.gram(NET, X, method=["auto"]), "`method`", "'literal'", "['auto']"),
     ("mesh of text", lambda: eq.gram(NET, X, mesh="cpu"), "`mesh`", "jax.sharding.Mesh", "'cpu'"),
+    ("store without a name", lambda: eq.gram(NET, X, store=""), "`store`", "path of a folder", "''"),
+    ("store with a zero", lambda: eq.gram(NET, X, store="a\0b"), "`store`", "path of a folder"),
     ("store of bytes", lambda: eq.gram(NET, X, store=b"folder"), "`store`", "path of a folder"),
     ("second batch ragged", lambda: eq.gram(NET, X, RAGGED), "`x2`", "expected", "differ in length"),
     ("empirical, vectors", lambda: eq.empirical_kernels(NET, {}, X[0]), "`x1`", "batch", "(2,)"),
@@ -323,6 +328,16 @@ ENSEMBLES = [
     ("watch a batch", lambda: train(watch=X), "`watch`", "dictionary", "ndarray"),
     ("watch a name that is no text", lambda: train(watch={1: X}), "`watch`", "text", "1"),
     ("watch other features", lambda: train(watch={"a": X[:, :1]}), "watch['a']", "(2,)", "(1,)"),
+    ("watch integers of 64 bits", lambda: train(watch={"a": HUGE}), "watch['a']", "2147483647", "convert"),
+    ("predict at integers of 64 bits", lambda: train().predict(HUGE), "`x`", "2147483647", "convert"),
+    ("predict at an epoch of 2.0", lambda: train().predict(X, epoch=2.0), "`epoch`", "integer", "2.0"),
+    (
+        "rate for integers of 64 bits",
+        lambda: ensembles.ntk_learning_rate(NET, "infinite", HUGE),
+        "`x`",
+        "2147483647",
+        "convert",
+    ),
     ("record one epoch", lambda: train(record=1), "`record`", "[0, 1]", "1"),
     ("record beyond the end", lambda: train(record=[2]), "`record`", "between 0 and 1", "(2,)"),
     ("augment by an action", lambda: train(augment=groups.TrivialAction(C4)), "`augment`", "full_orbits"),
@@ -387,6 +402,8 @@ METRICS = [
     ("normal interval of NaN", lambda: metrics.normal_interval([1.0, np.nan]), "`draws`", "finite"),
     ("one resample", lambda: metrics.bootstrap_interval(KEY, X, resamples=1), "`resamples`", "at least 2", "1"),
     ("ensembles of all and one", lambda: metrics.disjoint_ensembles(X, 4), "`size`", "at most the 3", "4"),
+    ("interval of NumPy's median", lambda: metrics.bootstrap_interval(KEY, X, np.median), "`statistic`", "jnp.median"),
+    ("interval of nothing", lambda: metrics.bootstrap_interval(KEY, X, print), "`statistic`", "makes nothing"),
     ("ensembles of flat outputs", lambda: metrics.bootstrap_ensembles(KEY, X, len), "`outputs`", "[members", "(3, 2)"),
     (
         "metric of one number",
