@@ -1,14 +1,17 @@
-"""Checks that the tests and the book share: tolerances from dtype and statistics, and equivariance."""
+"""Checks that the tests and the book share: tolerances from dtype and statistics, random networks, and equivariance."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from eqbook._checks import as_number, check_finite, check_function, check_number, check_numeric
+from eqbook._checks import as_number, check_finite, check_function, check_ints, check_number, check_numeric
 from eqbook.groups import Action
 from eqbook.groups.actions import check_action
+from eqbook.layers import Sequential
 
 
 def tolerance(dtype: object, operations: int = 1) -> float:
@@ -104,6 +107,33 @@ def monte_carlo_z(samples: Float[Array, "draws ..."], expected: Float[Array, "..
         raise ValueError(f"`expected`: expected shape {samples.shape[1:]} of a draw, got {np.shape(expected)}.")
     standard_error = samples.std(axis=0, ddof=1) / np.sqrt(len(samples))
     return (samples.mean(axis=0) - np.asarray(expected)) / standard_error
+
+
+def normal_parameters(
+    net: Sequential, input_shape: tuple[int, ...], seed: int | Sequence[int], draws: tuple[int, ...] = ()
+) -> Any:
+    r"""Parameters of random networks, all independent, $\theta_i \sim N(0, 1)$: the law of those that `net.init` draws.
+
+    By NumPy, and not the numbers of `net.init`: XLA takes seconds to compile JAX's generator for the parameters of a
+    network, and the programs of a Monte-Carlo check have one for each width.
+
+    Args:
+        net: the network, in NTK parametrisation.
+        input_shape: of a batch of inputs, `(n, ...)`.
+        seed: of `numpy.random.default_rng`.
+        draws: axes of the parameters in front of their own, one entry for each network.
+
+    Returns:
+        A tree like that of `net.init`, of arrays of NumPy `[*draws, *shape]`.
+
+    Raises:
+        ValueError: if `net` is no `Sequential`, the shape does not fit it, or `draws` are no numbers.
+    """
+    if not isinstance(net, Sequential):
+        raise ValueError(f"`net`: expected a Sequential, whose parameters are standard normal, got {net!r}.")
+    draws, rng = check_ints("draws", draws, 0, "(1000,)"), np.random.default_rng(seed)
+    shapes = jax.eval_shape(lambda key: net.init(key, input_shape), jax.random.key(0))
+    return jax.tree.map(lambda leaf: rng.standard_normal((*draws, *leaf.shape)).astype(leaf.dtype), shapes)
 
 
 def assert_equivariant(

@@ -6,6 +6,7 @@ import jax
 import numpy as np
 
 import eqbook as eq
+from eqbook.testing import normal_parameters
 
 OUTPUTS = 64  # for the NNGP: products of independent outputs are averaged, and cost a forward pass only
 
@@ -25,16 +26,6 @@ def widen(layer, width, outputs=1):
     return layer
 
 
-def normal_parameters(net, shape, draws=(), seed=3):
-    """Parameters of a network, i.i.d. N(0, 1), with axes `draws` in front.
-
-    By NumPy: XLA takes seconds to compile its generator for each network. `test_finite` checks the law of `net.init`.
-    """
-    rng = np.random.default_rng(seed)
-    leaves = jax.eval_shape(lambda key: net.init(key, shape), jax.random.key(0))
-    return jax.tree.map(lambda leaf: rng.standard_normal((*draws, *leaf.shape)).astype(leaf.dtype), leaves)
-
-
 def draws(net, x, width, count):
     """Empirical NNGP and NTK of `count` random networks of one width, each `[count, n, n]`."""
     one_output, many_outputs = widen(net, width), widen(net, width, OUTPUTS)
@@ -44,7 +35,7 @@ def draws(net, x, width, count):
         return f @ f.T / OUTPUTS, eq.empirical_kernels(one_output, params[0], x).ntk
 
     nets = enumerate((one_output, many_outputs))
-    params = [normal_parameters(net, x.shape, (count,), seed=(width, i)) for i, net in nets]
+    params = [normal_parameters(net, x.shape, (width, i), (count,)) for i, net in nets]
     # One by one: batches of networks take longer to compile, and no less time.
     return [np.asarray(k) for k in jax.jit(lambda params: jax.lax.map(one, params))(params)]
 

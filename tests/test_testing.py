@@ -7,7 +7,14 @@ import pytest
 from registry import planar_matrices
 
 import eqbook as eq
-from eqbook.testing import assert_below, assert_equivariant, monte_carlo_z, relative_error, tolerance
+from eqbook.testing import (
+    assert_below,
+    assert_equivariant,
+    monte_carlo_z,
+    normal_parameters,
+    relative_error,
+    tolerance,
+)
 
 ROTATE = eq.groups.MatrixAction(eq.cyclic(4), planar_matrices(4, False))
 TRIVIAL = eq.groups.TrivialAction(eq.cyclic(4))
@@ -107,3 +114,30 @@ def test_monte_carlo_z_is_standard_normal():
     z = monte_carlo_z(samples, 2.0)
     assert abs(z.std() - 1) < 0.1 and abs(z.mean()) < 0.15
     assert np.abs(monte_carlo_z(samples, 2.5)).min() > 4
+
+
+def test_normal_parameters_are_those_of_random_networks(dtype):
+    net = eq.Sequential(eq.Dense(64, b_std=0.1), eq.Relu(), eq.Dense(8))
+    params = normal_parameters(net, (1, 3), 0, (500,))
+    one = net.init(jax.random.key(0), (1, 3))
+    assert jax.tree.structure(params) == jax.tree.structure(one)
+    for leaf, own in zip(jax.tree.leaves(params), jax.tree.leaves(one), strict=True):
+        assert leaf.shape == (500, *own.shape) and leaf.dtype == own.dtype == dtype
+        assert abs(leaf.mean()) < 5 / leaf.size**0.5 and abs(leaf.var() - 1) < 5 * (2 / leaf.size) ** 0.5
+    again, other = normal_parameters(net, (1, 3), 0, (500,)), normal_parameters(net, (1, 3), [0, 1], (500,))
+    np.testing.assert_array_equal(jax.tree.leaves(params)[0], jax.tree.leaves(again)[0])
+    assert np.all(jax.tree.leaves(params)[0] != jax.tree.leaves(other)[0])
+    assert jax.tree.leaves(normal_parameters(net, (1, 3), 0))[0].shape == jax.tree.leaves(one)[0].shape
+
+
+@pytest.mark.parametrize(
+    "net, options, message",
+    [
+        (eq.Dense(3), {}, "`net`: expected a Sequential"),
+        (eq.Sequential(eq.Dense(3)), {"draws": 5}, "`draws`: expected a tuple of integers"),
+        (eq.Sequential(eq.Dense(3)), {"input_shape": (3,)}, "`input_shape`"),
+    ],
+)
+def test_normal_parameters_of_something_else(net, options, message):
+    with pytest.raises(ValueError, match=message):
+        normal_parameters(**{"net": net, "input_shape": (1, 3), "seed": 0} | options)

@@ -14,12 +14,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from monte_carlo import normal_parameters
 
 import eqbook as eq
 from benchmarks.draw import Seeded, rand_case
 from benchmarks.stacks import LAYERS
-from eqbook.testing import tolerance
+from eqbook.testing import normal_parameters, tolerance
 
 WIDTH, DRAWS = 16, 1024
 INPUTS = 3
@@ -140,7 +139,7 @@ def estimate(seed, width=WIDTH, count=DRAWS):
     net, x = stack(seed)
     x = x.astype(np.float32)
     wide, narrow = widened(net, 2 * width), widened(net, width)
-    params = jax.tree.map(np.float32, normal_parameters(wide, x.shape, (count,), seed))
+    params = jax.tree.map(np.float32, normal_parameters(wide, x.shape, seed, (count,)))
     shapes = jax.eval_shape(lambda key: narrow.init(key, x.shape), jax.random.key(0))
     high = sampled(wide, x, params, 2 * width)
     low = sampled(narrow, x, jax.tree.map(halves, params, shapes), width)

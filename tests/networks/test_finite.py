@@ -4,13 +4,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from monte_carlo import assert_agrees, normal_parameters, widen
+from monte_carlo import assert_agrees, widen
 from numbers_drawn import normal, quick_key
 from registry import GROUP_NETWORKS, IMAGE_NETWORKS, NETWORKS
 
 import eqbook as eq
 from eqbook.networks import module
-from eqbook.testing import relative_error, tolerance
+from eqbook.testing import normal_parameters, relative_error, tolerance
 
 X = np.random.default_rng(0).normal(size=(3, 4))
 
@@ -27,7 +27,7 @@ def test_shapes_and_dtype(net, dtype):
 
 def test_dense_by_hand(x64):
     net = eq.Sequential(eq.Dense(5, W_std=1.3, b_std=0.7))
-    params = normal_parameters(net, X.shape)
+    params = normal_parameters(net, X.shape, 3)
     (W,), (b,) = [[leaf for leaf in jax.tree.leaves(params) if leaf.ndim == n] for n in (2, 1)]
     np.testing.assert_allclose(net.apply(params, X), 1.3 / np.sqrt(4) * X @ W + 0.7 * b, rtol=1e-14)
 
@@ -71,7 +71,7 @@ def test_monte_carlo_agrees_with_the_infinite_width_kernel(net, x64):
 def test_empirical_ntk_of_a_linear_network_by_hand(x64):
     """f = W_std / sqrt(d) W x: gradient W_std x / sqrt(d), so the NTK is W_std^2 <x, x'> / d at any parameters."""
     net = eq.Sequential(eq.Dense(3, W_std=1.5))
-    params = normal_parameters(net, X.shape)
+    params = normal_parameters(net, X.shape, 3)
     k = eq.empirical_kernels(net, params, X, X[:2])
     np.testing.assert_allclose(k.ntk, 1.5**2 * X @ X[:2].T / 4, rtol=1e-13)
     f = np.asarray(net.apply(params, X))
@@ -91,7 +91,7 @@ def test_empirical_kernels_cost_as_much_for_each_input():
     """Twice the inputs, twice the operations; the products of gradients are few beside those of the convolutions."""
     net = eq.Sequential(eq.Conv(4, (3, 3)), eq.Relu(), eq.Conv(4, (3, 3)), eq.Relu(), eq.GlobalAvgPool(), eq.Dense(2))
     x = normal(0, (8, 12, 12, 1))
-    params = normal_parameters(net, x.shape)
+    params = normal_parameters(net, x.shape, 3)
     run = jax.jit(lambda x: eq.empirical_kernels(net, params, x).ntk)
     few, many = (run.lower(x[:n]).compile().cost_analysis()["flops"] for n in (4, 8))
     assert many < 2.2 * few
@@ -127,7 +127,7 @@ def test_empirical_kernels_take_integers_for_what_they_are():
     net, few = NETWORKS["relu"], np.ones((1, 4), np.int64)
     for arguments, name in (((few * 3_000_000_000,), "x1"), ((few, few * 3_000_000_000), "x2")):
         with pytest.raises(ValueError, match=f"`{name}`: expected integers between -2147483648 and 2147483647"):
-            eq.empirical_kernels(net, normal_parameters(net, (1, 4)), *arguments)
+            eq.empirical_kernels(net, normal_parameters(net, (1, 4), 3), *arguments)
 
 
 @pytest.mark.parametrize("shape", [3, (3, 2.5), (3, None), (3, 0), np.ones(4)], ids=str)
@@ -138,7 +138,7 @@ def test_bad_shape(shape):
 
 def test_bad_input():
     net = NETWORKS["relu"]
-    params = normal_parameters(net, X.shape)
+    params = normal_parameters(net, X.shape, 3)
     with pytest.raises(
         ValueError, match=r"`input_shape`: expected the shape of a batch \(n, ...features\), got \(4,\)"
     ):

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from by_hand import seen_by_conv, seen_by_lift
 from literal import literal_gram
-from monte_carlo import assert_agrees, normal_parameters
+from monte_carlo import assert_agrees
 from registry import C3, D3, D3_TURNS, GROUP_NETWORKS
 
 import eqbook as eq
 from eqbook.groups import ImageAction, RegularAction
-from eqbook.testing import assert_equivariant, tolerance
+from eqbook.testing import assert_equivariant, normal_parameters, tolerance
 
 RNG = np.random.default_rng(0)
 
@@ -42,7 +42,7 @@ class FeatureMapAction(eq.groups.Action):
 
 def drawn(net, x):
     """A function of a batch: the network at random parameters. Compiled, as it is used."""
-    params = normal_parameters(net, x.shape)
+    params = normal_parameters(net, x.shape, 3)
     return jax.jit(lambda x: net.apply(params, x))
 
 
@@ -85,7 +85,7 @@ def test_plane_by_hand(group, filter_shape, padding, x64):
     """Sums over filter positions and elements, with the positions turned as points of the plane."""
     x = RNG.normal(size=(2, 4, 4, 2))
     lift = eq.Lift(group, 3, filter_shape, padding, W_std=1.3, b_std=0.7)
-    params = normal_parameters(eq.Sequential(lift), x.shape)
+    params = normal_parameters(eq.Sequential(lift), x.shape, 3)
     W, b = parameters(params)
     assert W.shape == (*filter_shape, 2, 3)
     flat = W.reshape(-1, 2, 3)
@@ -96,7 +96,7 @@ def test_plane_by_hand(group, filter_shape, padding, x64):
     support = (0, group.order - 1)
     conv = eq.GroupConv(group, 3, filter_shape, padding, W_std=0.9, b_std=0.2, support=support)
     net = eq.Sequential(lift, conv)
-    params = normal_parameters(net, x.shape)
+    params = normal_parameters(net, x.shape, 3)
     W, b = params["params"]["layers_1"]["W"], params["params"]["layers_1"]["b"]
     assert W.shape == (2, *filter_shape, 3, 3)
     maps = np.asarray(eq.Sequential(lift).apply({"params": {"layers_0": params["params"]["layers_0"]}}, x))
@@ -111,7 +111,7 @@ def test_finite_set_by_hand(action, x64):
     d = 2 if action is D3_TURNS else group.order
     x, support = RNG.normal(size=(2, d)), (1, 0)
     lift = eq.Lift(group, 4, W_std=1.3, b_std=0.7, action=action, support=support)
-    params = normal_parameters(eq.Sequential(lift), x.shape)
+    params = normal_parameters(eq.Sequential(lift), x.shape, 3)
     W, b = parameters(params)
     for g in group.elements:
         back = np.asarray(action(int(group.inverse[g]), x))
@@ -120,7 +120,7 @@ def test_finite_set_by_hand(action, x64):
 
     conv = eq.GroupConv(group, 5, W_std=0.9, b_std=0.2, support=support)
     net = eq.Sequential(lift, conv)
-    params = normal_parameters(net, x.shape)
+    params = normal_parameters(net, x.shape, 3)
     f = np.asarray(eq.Sequential(lift).apply({"params": {"layers_0": params["params"]["layers_0"]}}, x))
     W, b = params["params"]["layers_1"]["W"], params["params"]["layers_1"]["b"]
     for g in group.elements:
@@ -133,7 +133,7 @@ def test_group_acts_on_itself_by_default(x64):
     """(rho(g) f)(h) = f(g^-1 h), so that z(g) = sum_s W(s) f(g s) / sqrt(|G|)."""
     group, x = eq.dihedral(3), RNG.normal(size=(1, 6))
     net = eq.Sequential(eq.Lift(group, 2))
-    params = normal_parameters(net, x.shape)
+    params = normal_parameters(net, x.shape, 3)
     W = params["params"]["layers_0"]["W"]
     expected = [sum(W[s] * x[0, group.table[g, s]] for s in group.elements) / np.sqrt(6) for g in group.elements]
     np.testing.assert_allclose(net.apply(params, x)[0], expected, rtol=1e-12)
@@ -145,7 +145,7 @@ def test_without_rotations_the_layers_are_ordinary_convolutions(x64):
         eq.Lift(group, 3, (3, 3), b_std=0.4), eq.Erf(), eq.GroupConv(group, 2, (3, 3)), eq.GroupPool()
     )
     plain = eq.Sequential(eq.Conv(3, (3, 3), b_std=0.4), eq.Erf(), eq.Conv(2, (3, 3)), eq.GlobalAvgPool())
-    params = normal_parameters(plain, x.shape)
-    turned = normal_parameters(lifted, x.shape)
+    params = normal_parameters(plain, x.shape, 3)
+    turned = normal_parameters(lifted, x.shape, 3)
     same = jax.tree.map(lambda new, old: old.reshape(new.shape), turned, params)
     np.testing.assert_allclose(lifted.apply(same, x), plain.apply(params, x), rtol=1e-12)

@@ -4,10 +4,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from monte_carlo import assert_agrees, normal_parameters
+from monte_carlo import assert_agrees
 from registry import IMAGE_NETWORKS
 
 import eqbook as eq
+from eqbook.testing import normal_parameters
 
 X = np.random.default_rng(0).normal(size=(2, 5, 5, 2))
 
@@ -30,7 +31,7 @@ def test_convolution_by_hand(padding, x64):
     """Sums over filter positions, written out, on an image padded by hand."""
     net = eq.Sequential(eq.Conv(3, (3, 2), (2, 1), padding, W_std=1.3, b_std=0.7))
     x = X[:, :4]
-    params = normal_parameters(net, x.shape)
+    params = normal_parameters(net, x.shape, 3)
     (W,), (b,) = [[leaf for leaf in jax.tree.leaves(params) if leaf.ndim == n] for n in (4, 1)]
     border = {"VALID": [(0, 0), (0, 0)]}.get(padding, [(0, 1), (0, 1)])  # 4 rows by 2: one more below; 5 columns: right
     padded = np.pad(x, [(0, 0), *border, (0, 0)], mode="wrap" if padding == "CIRCULAR" else "constant")
@@ -48,10 +49,10 @@ def test_locally_connected_by_hand(padding, x64):
     """A convolution with a filter and a bias of its own at each place of the output; with equal ones, `Conv`."""
     layer = eq.LocallyConnected(3, (3, 2), (2, 1), padding, W_std=1.3, b_std=0.7)
     local, x = eq.Sequential(layer), X[:, :4]
-    params = normal_parameters(local, x.shape)
+    params = normal_parameters(local, x.shape, 3)
     (W,), (b,) = [[leaf for leaf in jax.tree.leaves(params) if leaf.ndim == n] for n in (6, 3)]
     conv = eq.Sequential(layer.shared)
-    tree = normal_parameters(conv, x.shape)
+    tree = normal_parameters(conv, x.shape, 3)
     names = {4: W, 1: b}
     y = local.apply(params, x)
     for r in range(y.shape[1]):
