@@ -209,7 +209,7 @@ def check_integers(name: str, value: Any) -> None:
 
 def _wide_integers(x: Any) -> np.ndarray | None:
     """The array that NumPy makes of `x` if that has integers of 64 bits, which JAX would cut to 32."""
-    if isinstance(x, list | tuple | int):
+    if isinstance(x, list | tuple | int) or (hasattr(x, "__array__") and not isinstance(x, np.ndarray | jax.Array)):
         try:
             x = np.asarray(x)
         except (ValueError, OverflowError, jax.errors.TracerArrayConversionError):
@@ -344,5 +344,6 @@ def check_path(name: str, path: Any) -> None:
     Raises:
         ValueError: naming the argument.
     """
-    if not isinstance(path, str | os.PathLike) or not os.fspath(path) or "\0" in str(path):
+    named = os.fspath(path) if isinstance(path, str | os.PathLike) else None
+    if not isinstance(named, str) or not named or "\0" in named:
         raise ValueError(f"`{name}`: expected the path of a folder, got {path!r}.")

@@ -8,7 +8,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from eqbook._checks import as_number, check_finite, check_function, check_ints, check_number, check_numeric
+from eqbook._checks import (
+    as_number,
+    check_finite,
+    check_function,
+    check_integers,
+    check_ints,
+    check_number,
+    check_numeric,
+)
 from eqbook.groups import Action
 from eqbook.groups.actions import check_action
 from eqbook.layers import Sequential
@@ -115,7 +123,8 @@ def normal_parameters(
     r"""Parameters of random networks, all independent, $\theta_i \sim N(0, 1)$: the law of those that `net.init` draws.
 
     By NumPy, and not the numbers of `net.init`: XLA takes seconds to compile JAX's generator for the parameters of a
-    network, and the programs of a Monte-Carlo check have one for each width.
+    network, and the programs of a Monte-Carlo check have one for each width. Networks drawn by one call are
+    independent; for those of another call take another seed.
 
     Args:
         net: the network, in NTK parametrisation.
@@ -127,11 +136,17 @@ def normal_parameters(
         A tree like that of `net.init`, of arrays of NumPy `[*draws, *shape]`.
 
     Raises:
-        ValueError: if `net` is no `Sequential`, the shape does not fit it, or `draws` are no numbers.
+        ValueError: if `net` is no `Sequential`, the shape does not fit it, `draws` are no numbers, or `seed` is none.
     """
     if not isinstance(net, Sequential):
         raise ValueError(f"`net`: expected a Sequential, whose parameters are standard normal, got {net!r}.")
-    draws, rng = check_ints("draws", draws, 0, "(1000,)"), np.random.default_rng(seed)
+    draws = check_ints("draws", draws, 0, "(1000,)")
+    try:
+        rng = None if seed is None else np.random.default_rng(seed)
+    except (TypeError, ValueError):
+        rng = None
+    if rng is None:
+        raise ValueError(f"`seed`: expected an integer of at least 0, or several such as (3, 0), got {seed!r}.")
     shapes = jax.eval_shape(lambda key: net.init(key, input_shape), jax.random.key(0))
     return jax.tree.map(lambda leaf: rng.standard_normal((*draws, *leaf.shape)).astype(leaf.dtype), shapes)
 
@@ -159,6 +174,7 @@ def assert_equivariant(
     """
     check_function("f", f, "lambda x: net.apply(params, x)")
     check_numeric("x", x)
+    check_integers("x", x)
     check_action("action_in", action_in)
     check_action("action_out", action_out)
     bound = None if bound is None else as_number("bound", bound)

@@ -136,6 +136,7 @@ def test_normal_parameters_are_those_of_random_networks(dtype):
         (eq.Dense(3), {}, "`net`: expected a Sequential"),
         (eq.Sequential(eq.Dense(3)), {"draws": 5}, "`draws`: expected a tuple of integers"),
         (eq.Sequential(eq.Dense(3)), {"input_shape": (3,)}, "`input_shape`"),
+        *((eq.Sequential(eq.Dense(3)), {"seed": seed}, "`seed`: expected") for seed in (None, -1, 1.5, "a")),
     ],
 )
 def test_normal_parameters_of_something_else(net, options, message):

@@ -88,6 +88,12 @@ def learned_targets(
             f"Lanczos: expected products with the matrix that are finite in {ritz.dtype}, got NaN or infinity; scale "
             "the matrix, or use float64."
         )
+    numbers, largest = np.finfo(ritz.dtype), float(np.abs(ritz).max())
+    if 0 < largest < numbers.tiny / numbers.eps:  # what a step leaves of a vector is smaller still, and becomes 0
+        raise ArithmeticError(
+            f"Lanczos: expected products with the matrix above {numbers.tiny / numbers.eps:.1e}, got {largest:.1e}, "
+            f"whose digits {ritz.dtype} loses; scale the matrix and `t`, or use float64."
+        )
     schedule.check(jnp.linalg.eigvalsh(ritz).ravel(), t)
     coefficients = np.stack([_function(one, schedule, t, steps) for one in ritz])
     if steps < matrix.n:
@@ -95,8 +101,8 @@ def learned_targets(
         change = np.linalg.norm(coefficients - before, axis=1)
         # The change alone is no measure: it stands still for many steps before a small eigenvalue is found.
         bound = outside * float(schedule.learned(jnp.zeros(1), t)[0]) * np.abs(coefficients[:, -1])
-        sizes = np.maximum(np.linalg.norm(coefficients, axis=1), 1e-30)
-        error = float((np.maximum(change, bound) / sizes).max())
+        sizes = np.linalg.norm(coefficients, axis=1)
+        error = float((np.maximum(change, bound) / np.where(sizes > 0, sizes, 1)).max())
         if not error <= tolerance:
             raise ArithmeticError(
                 f"Lanczos: expected a relative error below {tolerance:.1e} after {steps} steps, got an estimate of "

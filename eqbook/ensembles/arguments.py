@@ -207,7 +207,8 @@ def check_watch(x: Float[Array, "n ..."], watch: Mapping[str, Any] | None) -> di
 
 def check_record(record: Sequence[int] | None, epochs: int) -> tuple[int, ...]:
     """The epochs to record at; raise unless they increase between 0 and `epochs`."""
-    if record is not None and not isinstance(record, Sequence | np.ndarray | jax.Array):
+    listed = isinstance(record, Sequence) or (isinstance(record, np.ndarray | jax.Array) and record.ndim == 1)
+    if record is not None and not listed:
         raise ValueError(f"`record`: expected a list of epochs such as [0, {epochs}], got {record!r}.")
     record = (
         tuple(range(epochs + 1))

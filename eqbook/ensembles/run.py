@@ -114,12 +114,15 @@ class EnsembleRun:
 
     def _evaluated(self, x: Any, epoch: int | None, wanted: list[int], batch: int) -> Iterator[tuple[list, np.ndarray]]:
         """For each chunk with wanted members: which they are, and their outputs."""
-        epoch = self.kept[-1] if epoch is None else check_int("epoch", epoch, 0)
-        if epoch not in self.kept:
+        epoch = self.kept[-1] if epoch is None else epoch
+        if isinstance(epoch, np.generic | np.ndarray | jax.Array) and epoch.ndim == 0:
+            epoch = epoch.item()
+        if isinstance(epoch, bool) or not isinstance(epoch, int) or epoch not in self.kept:
             advice = "" if len(self.kept) > 1 else "; train with `store` to keep the members at each record"
             raise ValueError(f"`epoch`: expected one of {', '.join(map(str, self.kept))}, got {epoch!r}{advice}.")
         check_batch("x", x)
-        check_integers("x", x)
+        with jax.enable_x64(self._programs.x64):
+            check_integers("x", x)
         check_int("batch", batch, 1)
         self._programs.check_inputs(x)
         chosen, width = set(wanted), self._programs.width

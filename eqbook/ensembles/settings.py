@@ -3,6 +3,7 @@
 import hashlib
 import json
 import operator
+from functools import partial
 from typing import Any
 
 import flax.linen as nn
@@ -19,7 +20,6 @@ from eqbook.grams.store import describe
 
 # Counters of an optimiser's state at which its step is looked at: schedules differ early or late.
 COUNTS = (*range(17), 24, 32, 48, 64, 100, 128, 256, 512, 1000, 2048, 4096, 10_000, 10**5)
-APART = (0, 3, 100, 1000)  # at these each parameter's step counts by itself: some may be frozen
 # By how much numbers may differ, relative and absolute: by what other hardware rounds differently, products of matrices
 # more than the rest. A number that a function holds may be tiny, as a weight decay is, and still decide.
 TOLERANCES = {"optimizer": (1e-4, 1e-6), "optimizer, without a gradient": (1e-4, 1e-30)} | dict.fromkeys(
@@ -42,8 +42,8 @@ def describe_run(recipe: Recipe, key: jax.Array, x: jax.Array, y: jax.Array) -> 
     sizes = [jnp.linalg.norm(jnp.ravel(leaf)) for leaf in jax.tree.leaves(gradient)]
     augment = recipe.augment
     actions = None if augment is None else [describe(augment.action_x), describe(augment.action_y), augment.random]
-    outputs = recipe.net.apply(params, x[few])
-    losses = [recipe.loss(outputs, y[few]), *(recipe.loss(recipe.net.apply(params, x[i]), y[i]) for i in others)]
+    # One program: operation by operation each of them would be compiled for each number of examples.
+    outputs, losses = jax.jit(partial(_outputs_and_losses, recipe))(params, [(x[i], y[i]) for i in (few, *others)])
     return {
         "net": _hash(without_addresses(recipe.net) if isinstance(recipe.net, nn.Module) else describe(recipe.net)),
         "net, its numbers": numbers_in(made_with(recipe.net)),
@@ -63,6 +63,12 @@ def describe_run(recipe: Recipe, key: jax.Array, x: jax.Array, y: jax.Array) -> 
         "augment, its effect": [] if augment is None else _moves(augment, x[few[:2]], y[few[:2]]),
         "precision": str(jnp.result_type(float)),
     }
+
+
+def _outputs_and_losses(recipe: Recipe, params: Any, batches: list) -> tuple[jax.Array, list[jax.Array]]:
+    """Outputs for the first batch, and the losses of all."""
+    outputs = [recipe.net.apply(params, x) for x, _ in batches]
+    return outputs[0], [recipe.loss(f, y) for f, (_, y) in zip(outputs, batches, strict=True)]
 
 
 def _few(recipe: Recipe, params: Any, x: jax.Array, y: jax.Array) -> list[np.ndarray]:
@@ -132,9 +138,8 @@ def _steps(optimizer: Any, params: Any) -> list[float]:
     state, seen = optimizer.init(params), []
     for count in COUNTS:
         pairs, state = step(state, jnp.int32(count))
-        pairs = np.asarray(pairs, np.float64)
-        for numbers in (pairs.sum(0), *(pairs if count in APART else ())):
-            seen.extend(_numbers(numbers))
+        for pair in pairs:  # each parameter by itself: some may be frozen, and of one shape with others
+            seen.extend(_numbers(pair))
     return seen
 
 

@@ -22,7 +22,7 @@ from eqbook.groups import Action, FiniteGroup
 from eqbook.layers import Residual, Sequential
 
 # Every change of a kernel's numbers raises it, as one of the files does: a run would go on from tiles of the old ones.
-FORMAT = 8
+FORMAT = 9
 MANIFEST = "gram.json"
 # Where the values of a function are looked at: densely around 0, and over many orders of magnitude.
 LARGE = np.logspace(-6, 6, 97)
@@ -64,7 +64,10 @@ def describe(value: Any, within: tuple[int, ...] = ()) -> Any:
 
 
 def _values(function: Callable) -> list[list[float] | None]:
-    """Values of a function of numbers, and derivatives: `None` if it is one of something else, or has none."""
+    """Values of a function of numbers, and derivatives: `None` if it is one of something else, or has none.
+
+    Derivatives by sign and size, in steps of a quarter: other programs and other processors round them otherwise.
+    """
     places = jnp.asarray(PLACES)
 
     def listed(values: Callable) -> list[float] | None:
@@ -73,7 +76,14 @@ def _values(function: Callable) -> list[list[float] | None]:
         except Exception:  # whatever it raises
             return None
 
-    return [listed(lambda: function(places)), listed(lambda: jax.jvp(function, (places,), (jnp.ones_like(places),))[1])]
+    def derivatives() -> np.ndarray:
+        found = np.nan_to_num(np.asarray(jax.jvp(function, (places,), (jnp.ones_like(places),))[1], np.float64))
+        size = np.abs(found)
+        # Limits between steps where no function has its derivatives: not at powers of 2 or 10.
+        steps = np.floor(10 * np.log10(np.maximum(size, 1e-6)) + 0.318)
+        return np.where(size < 1.37e-6, 0, np.sign(found) * (steps + 100))
+
+    return [listed(lambda: function(places)), listed(derivatives)]
 
 
 def fingerprint(net: Any, arrays: list[np.ndarray], **settings: Any) -> str:

@@ -96,10 +96,10 @@ def _statistic(statistic: Callable[[Array], Array], sample: Array) -> Array:
         if made is None:
             raise TypeError("one that makes nothing")
         return jnp.asarray(made)
-    except (jax.errors.TracerArrayConversionError, TypeError) as error:
+    except (jax.errors.NonConcreteBooleanIndexError, TypeError) as error:
         raise ValueError(
             "`statistic`: expected a function of a JAX array that makes one array, such as jnp.median, got one with "
-            f"{type(error).__name__}: {str(error).splitlines()[0]}"
+            f"{type(error).__name__}: {next(iter(str(error).splitlines()), 'no message')}"
         ) from error
 
 

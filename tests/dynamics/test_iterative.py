@@ -269,6 +269,15 @@ def test_tiny_and_huge_kernels_are_learned_alike(scale):
     np.testing.assert_allclose(found, learned_targets(RowMatrix(matrix), y, 1.0), rtol=2e-6)
 
 
+def test_too_few_steps_are_noticed_at_any_scale():
+    matrix, _, y = spectrum(np.geomspace(1e-3, 1, 60))
+    for scale in (1.0, 1e30, 1e37):
+        with pytest.raises(ArithmeticError, match=r"estimate of 1\.\de\+00"):
+            learned_targets(RowMatrix((matrix * scale).astype(np.float32)), y, 50 / scale, steps=5)
+    with pytest.raises(ArithmeticError, match="loses; scale the matrix"):
+        learned_targets(RowMatrix((matrix * 1e-34).astype(np.float32)), y, 50 / 1e-34)
+
+
 def test_duplicated_inputs_need_a_ridge(x64):
     ntk, y = problem(40)
     twice = np.concatenate([np.arange(40), [0]])
