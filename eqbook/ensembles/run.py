@@ -117,7 +117,9 @@ class EnsembleRun:
         epoch = self.kept[-1] if epoch is None else epoch
         if isinstance(epoch, np.generic | np.ndarray | jax.Array) and epoch.ndim == 0:
             epoch = epoch.item()
-        if isinstance(epoch, bool) or not isinstance(epoch, int) or epoch not in self.kept:
+        if isinstance(epoch, bool) or not isinstance(epoch, int):
+            check_int("epoch", epoch, 0)  # says what it is in place of an integer
+        if epoch not in self.kept:
             advice = "" if len(self.kept) > 1 else "; train with `store` to keep the members at each record"
             raise ValueError(f"`epoch`: expected one of {', '.join(map(str, self.kept))}, got {epoch!r}{advice}.")
         check_batch("x", x)

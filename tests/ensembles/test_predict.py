@@ -103,3 +103,39 @@ def test_bad_input(kept, changes, argument):
 def test_without_a_store_only_the_last_epoch_is_there(in_memory):
     with pytest.raises(ValueError, match="`epoch`: expected one of 4, got 2; train with `store`"):
         in_memory.predict(OTHER, epoch=2)
+
+
+@pytest.mark.parametrize("epoch", [jnp.int32(2), np.int64(2), np.array(2), jnp.arange(3)[-1]], ids=str)
+def test_epochs_of_other_libraries(kept, epoch):
+    np.testing.assert_array_equal(kept.predict(OTHER, epoch=epoch), kept.outputs["other"][1])
+
+
+@pytest.mark.parametrize("epoch", [-1, True, 2.0, "2", np.array([2])], ids=repr)
+def test_epochs_that_are_none(kept, epoch):
+    what = "one of 0, 2, 4, got" if epoch == -1 else "an integer of at least 0, got"
+    with pytest.raises(ValueError, match=f"`epoch`: expected {what}"):
+        kept.predict(OTHER, epoch=epoch)
+
+
+class Like:
+    """What NumPy makes an array of."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __array__(self, dtype=None, copy=None):
+        return np.asarray(self.array, dtype)
+
+
+def test_integers_fit_into_those_of_the_run():
+    """A run in double precision takes integers of 64 bits wherever it is asked; one in single precision nowhere."""
+    huge = np.full((1, 3), 2**31 + 5)
+    with jax.enable_x64(True):
+        wide = train()
+    narrow, expected = train(), wide.predict(huge.astype(float))
+    np.testing.assert_array_equal(wide.predict(huge), expected)
+    for inside in (False, True):
+        with jax.enable_x64(inside):
+            for x in (huge, huge.tolist(), Like(huge)):
+                with pytest.raises(ValueError, match="`x`: expected integers between -2147483648 and 2147483647"):
+                    narrow.predict(x)

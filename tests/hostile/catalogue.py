@@ -24,13 +24,16 @@ EYE = np.eye(3, dtype=np.float32)
 FAR = np.arange(24, dtype=np.float32).reshape(4, 2, 3)
 SIZES, COV = np.array([10.0, 20.0, 40.0, 80.0, 160.0, 320.0]), 0.01 * np.eye(6)
 TEXT, RAGGED = "some text", [[1.0, 2.0], [3.0]]
+HUGE = np.full((1, 2), 2**31 + 5)  # integers of 64 bits, which JAX would cut to 32
 
 
 def law(**changes):
     return eq.EnsembleLaw(**({"ntk": EYE, "nngp": EYE, "y": Y} | changes))
 
 
-HUGE = np.full((1, 2), 2**31 + 5)  # integers of 64 bits, which JAX would cut to 32
+def fails(sample):
+    """A statistic that raises, and does not say why."""
+    raise TypeError
 
 
 def train(**changes):
@@ -403,6 +406,18 @@ METRICS = [
     ("one resample", lambda: metrics.bootstrap_interval(KEY, X, resamples=1), "`resamples`", "at least 2", "1"),
     ("ensembles of all and one", lambda: metrics.disjoint_ensembles(X, 4), "`size`", "at most the 3", "4"),
     ("interval of NumPy's median", lambda: metrics.bootstrap_interval(KEY, X, np.median), "`statistic`", "jnp.median"),
+    (
+        "interval of an error that says nothing",
+        lambda: metrics.bootstrap_interval(KEY, X, fails),
+        "`statistic`",
+        "no message",
+    ),
+    (
+        "interval of a choice of entries",
+        lambda: metrics.bootstrap_interval(KEY, X, lambda s: s[s > 0].mean()),
+        "`statistic`",
+        "NonConcreteBooleanIndexError",
+    ),
     ("interval of nothing", lambda: metrics.bootstrap_interval(KEY, X, print), "`statistic`", "makes nothing"),
     ("ensembles of flat outputs", lambda: metrics.bootstrap_ensembles(KEY, X, len), "`outputs`", "[members", "(3, 2)"),
     (
