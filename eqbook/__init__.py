@@ -45,7 +45,7 @@ _EXPORTS = {
     "dynamics": ("EnsembleLaw", "GradientDescent", "GradientFlow"),
     "groups": ("FiniteGroup", "cyclic", "dihedral"),
     "ensembles": ("EnsembleRun", "train_ensemble"),
-    "profiles": ("choose", "profile"),
+    "profiles": ("choose", "profile", "settings"),
 }
 _HOME = {name: module for module, names in _EXPORTS.items() for name in names}
 _SUBMODULES = (

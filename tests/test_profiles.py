@@ -1,5 +1,7 @@
 """The profile comes from the environment, and an unknown one is an error."""
 
+import json
+
 import pytest
 
 import eqbook as eq
@@ -20,3 +22,54 @@ def test_unknown_profile(monkeypatch, name):
     monkeypatch.setenv("EQBOOK_PROFILE", name)
     with pytest.raises(ValueError, match=f"`EQBOOK_PROFILE`: expected one of quick, paper, got '{name}'"):
         eq.profile()
+
+
+DEFAULTS = {"members": 100, "sizes": (1, 2), "epochs": {4: 10, 8: 5}, "data": "full", "at_once": None, "rate": 0.5}
+
+
+def test_settings_are_those_of_the_profile_if_nothing_is_asked_for(monkeypatch):
+    for value in (None, "", " "):
+        monkeypatch.setenv("EQBOOK_SETTINGS", value) if value is not None else monkeypatch.delenv(
+            "EQBOOK_SETTINGS", raising=False
+        )
+        assert eq.settings(**DEFAULTS) == DEFAULTS
+
+
+def test_settings_are_changed_by_name_and_keep_their_form(monkeypatch):
+    asked = {"members": 3, "sizes": [4, [5, 6]], "epochs": {"4": 1, "8": [2]}, "at_once": 1, "data": None}
+    monkeypatch.setenv("EQBOOK_SETTINGS", json.dumps(asked))
+    changed = {"members": 3, "sizes": (4, (5, 6)), "epochs": {4: 1, 8: (2,)}, "at_once": 1, "data": None}
+    found = eq.settings(**DEFAULTS)
+    assert found == DEFAULTS | changed and list(found) == list(DEFAULTS)
+
+
+def test_settings_of_a_recorded_run(monkeypatch, tmp_path):
+    """A file with an object, and a record: what `write` has written is read back to the same values."""
+    monkeypatch.setenv("EQBOOK_PROFILE", "paper")
+    monkeypatch.setenv("EQBOOK_RESULTS_DIR", str(tmp_path))
+    used = DEFAULTS | {"members": 7, "epochs": {4: 2, 8: 1}}
+    record = eq.results.write("some", used, {"value": 1.0}, 1.0)
+    (tmp_path / "plain.json").write_text('{"rate": 1}')
+    monkeypatch.setenv("EQBOOK_SETTINGS", str(record))
+    assert eq.settings(**DEFAULTS) == used
+    monkeypatch.setenv("EQBOOK_SETTINGS", str(tmp_path / "plain.json"))
+    assert eq.settings(**DEFAULTS) == DEFAULTS | {"rate": 1}
+
+
+@pytest.mark.parametrize(
+    ("asked", "message"),
+    [
+        ('{"member": 3}', "expected names among members, sizes, .*, got member; each chapter"),
+        ("[1]", "expected a JSON object or the path"),
+        ("{1}", "expected a JSON object or the path"),
+        ("nowhere.json", "expected a JSON object or the path of a file with one: .*nowhere.json"),
+        ('{"members": "3"}', "expected `members` to be like 100, got '3'"),
+        ('{"sizes": 3}', r"expected `sizes` to be like \(1, 2\), got 3"),
+        ('{"epochs": [3]}', r"expected `epochs` to be like \{4: 10, 8: 5\}, got \[3\]"),
+        ('{"data": 3}', "expected `data` to be like 'full', got 3"),
+    ],
+)
+def test_settings_that_cannot_be_meant(monkeypatch, asked, message):
+    monkeypatch.setenv("EQBOOK_SETTINGS", asked)
+    with pytest.raises(ValueError, match="`EQBOOK_SETTINGS`: " + message):
+        eq.settings(**DEFAULTS)

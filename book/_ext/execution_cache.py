@@ -92,8 +92,8 @@ def key_parts(root: Path) -> dict[str, Any]:
         root: The folder of `_config.yml`, with `eqbook/`, `benchmarks/` and `book/results/` below it.
 
     Returns:
-        File digests of the package, the benchmarks and the recorded runs in use, versions, and the variables whose
-        names begin as `VARIABLES` says, but for those of `NO_MATTER`.
+        File digests of the package, the benchmarks, the recorded runs in use and the settings asked for, versions, and
+        the variables whose names begin as `VARIABLES` says, but for those of `NO_MATTER`.
     """
     environment = {**os.environ, **chapter_environment(root)}
     parts = {
@@ -108,9 +108,13 @@ def key_parts(root: Path) -> dict[str, Any]:
             if name.startswith(VARIABLES) and not name.startswith(NO_MATTER)
         },
     }
+    changes = environment.get("EQBOOK_SETTINGS", "").strip()
+    if changes and not changes.startswith("{") and (path := _beside_chapters(root, changes)).is_file():
+        parts["settings"] = hashlib.sha256(path.read_bytes()).hexdigest()
     if environment["EQBOOK_PROFILE"] != "paper":
         # A paper-profile run writes these itself: keyed on them, it would never find what it has just run.
-        parts["results"] = _digests(_results(root, environment.get("EQBOOK_RESULTS_DIR")))
+        named = environment.get("EQBOOK_RESULTS_DIR")
+        parts["results"] = _digests(_beside_chapters(root, named) if named else root / "book" / "results")
     return parts
 
 
@@ -161,9 +165,9 @@ def _locked(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _results(root: Path, named: str | None) -> Path:
-    """Return the folder that chapters read recorded runs from; a relative path counts from a chapter's own folder."""
-    return root / "book" / "experiments" / Path(named).expanduser() if named else root / "book" / "results"
+def _beside_chapters(root: Path, named: str) -> Path:
+    """Return the path that a variable names; a relative one counts from a chapter's own folder."""
+    return root / "book" / "experiments" / Path(named).expanduser()
 
 
 def _digests(folder: Path) -> dict[str, str]:

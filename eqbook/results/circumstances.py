@@ -1,5 +1,6 @@
 """Under which circumstances a run was made: device, versions, commit."""
 
+import os
 import platform
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
@@ -19,9 +20,13 @@ def versions() -> dict[str, str]:
 
 
 def device_name() -> str:
-    """The devices of JAX in words, such as `1 x NVIDIA H200` or `1 x cpu`."""
+    """The devices of JAX in words, such as `1 x NVIDIA H200`, or `1 x cpu of 2 cores` (those it may use)."""
     devices = jax.devices()
-    return f"{len(devices)} x {devices[0].device_kind}"
+    kind = devices[0].device_kind
+    if devices[0].platform == "cpu":
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+        kind += f" of {cores} core{'s' * (cores != 1)}"
+    return f"{len(devices)} x {kind}"
 
 
 def commit_of(folder: Path) -> str:

@@ -1,5 +1,6 @@
 """The key of the execution cache, and the reading of chapters."""
 
+import json
 import os
 import re
 import sys
@@ -65,7 +66,7 @@ def test_a_changed_version_changes_the_key(tree, monkeypatch, package):
 @pytest.mark.parametrize(
     "name",
     [
-        *("EQBOOK_DATA_DIR", "EQBOOK_IMAGENET", "EQBOOK_PROFILE", "EQBOOK_RESULTS_DIR"),
+        *("EQBOOK_DATA_DIR", "EQBOOK_IMAGENET", "EQBOOK_PROFILE", "EQBOOK_RESULTS_DIR", "EQBOOK_SETTINGS"),
         *("JAX_DEFAULT_MATMUL_PRECISION", "JAX_ENABLE_X64", "JAX_PLATFORMS", "JAX_THREEFRY_PARTITIONABLE", "XLA_FLAGS"),
     ],
 )
@@ -121,6 +122,18 @@ def test_the_results_in_use_are_in_the_key_and_no_others(tree, monkeypatch, rela
     (tree / "book" / "results" / "run.json").write_text("changed")
     assert execution_cache.execution_key(tree) == before
     (tree / "mine" / "run.json").write_text("new")
+    assert execution_cache.execution_key(tree) != before
+
+
+@pytest.mark.parametrize("relative", [False, True], ids=["absolute", "relative"])
+def test_settings_from_a_file_are_in_the_key(tree, monkeypatch, relative):
+    (tree / "book" / "experiments").mkdir()
+    (tree / "mine.json").write_text('{"members": 3}')
+    monkeypatch.setenv("EQBOOK_SETTINGS", "../../mine.json" if relative else str(tree / "mine.json"))
+    before = execution_cache.execution_key(tree)
+    (tree / "mine.json").write_text('{"members": 4}')
+    assert execution_cache.execution_key(tree) != before
+    monkeypatch.setenv("EQBOOK_SETTINGS", json.dumps({"members": [4] * 300}))
     assert execution_cache.execution_key(tree) != before
 
 
