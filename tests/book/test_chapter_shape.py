@@ -38,6 +38,13 @@ def test_checks_something(chapter):
     assert any(re.search(r"^\s*assert |assert_\w+\(", code, re.M) for code in cells(chapter))
 
 
+@pytest.mark.parametrize("path", [p for p in CHAPTERS if p.parent.name == "experiments"], ids=lambda path: path.stem)
+def test_settings_can_be_changed_from_outside(path):
+    """One tagged cell, in which the dictionary passes through `eq.settings` and is shown."""
+    (cell,) = re.findall(r"^:tags: \[settings\]\n\n(.*?)^```", path.read_text(), re.S | re.M)
+    assert re.match(r"settings = eq\.settings\(\n", cell) and "print(" in cell
+
+
 def test_exercises_have_executed_solutions(chapter):
     text = chapter.read_text()
     exercises = re.findall(r"\{exercise(?:-start)?\}[^\n]*\n:label: (\S+)", text)

@@ -2,6 +2,8 @@
 
 import pytest
 
+import eqbook as eq
+
 CUT = dict(
     train_configurations=4,
     watched=5,
@@ -12,6 +14,7 @@ CUT = dict(
     lazy_widths=(3, 5),
     small_members=3,
     control_members=4,
+    largest=dict(width=3, sizes=(2, 5)),
     resamples=3,
     at_once=4,
 )
@@ -28,9 +31,15 @@ def test_records_what_it_measured(run_paper_profile):
     columns = [row[2:] for row in names["comparison"].rows]
     assert all(middle == build for middle, build in columns), "this build is the recorded run"
     assert "recorded run: " in names["comparison"].caption
+    largest = eq.results.read("ising_largest")
+    assert largest.settings["width"] == 3 and largest.settings["sizes"] == [2, 5]
+    for name in ("train", "test", "out"):
+        assert [len(curve) for curve in largest.values["curves"][name].values()] == [3] * 4
+        assert largest.quantity(f"{name}_ensemble").value == largest.values["curves"][name]["relative_std"][-1]
+        assert all(0 < p <= 1 for p in largest.values[f"{name}_p"])
 
 
 def test_the_settings_of_the_paper_are_those_of_the_paper(paper_settings):
     settings = paper_settings("ising")
     assert settings["train_configurations"] == 128 and settings["widths"] == (512, 1024, 2048)
-    assert settings["sizes"] == (100, 316, 1000, 3162, 10_000)
+    assert settings["sizes"] == settings["largest"]["sizes"] == (100, 316, 1000, 3162, 10_000)
