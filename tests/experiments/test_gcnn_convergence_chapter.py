@@ -18,8 +18,6 @@ CUT = dict(
     bias_networks=(60,),
     stored_widths=(1,),
     stored_pool=10,
-    white_images=4,
-    literal_pairs=2,
     picture_networks=30,
 )
 ONLY_CHECKS = (
@@ -28,7 +26,7 @@ ONLY_CHECKS = (
     "relu_body",
     "on_theory = limits",
     "c4_16",
-    "relu_pictures",
+    "white_factor",
 )
 
 
