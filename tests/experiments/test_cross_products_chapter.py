@@ -10,6 +10,7 @@ SKIP = (
     "def coupling_residual",
     "coupling_residual(optax.adam",
     "def equivariance_residual",
+    "def uniform_pairs",
     "of_subsets",
     "about_z",
     "def powers",
