@@ -55,7 +55,7 @@ def settings(**defaults: Any) -> dict[str, Any]:
     if unknown:
         raise ValueError(
             f"`{CHANGES}`: expected names among {', '.join(defaults)}, got {', '.join(unknown)}; each chapter has "
-            "settings of its own, so run one chapter at a time."
+            "settings of its own: run one chapter at a time, and take out what it does not have (any more)."
         )
     return defaults | {name: _like(defaults[name], value, name) for name, value in changes.items()}
 
@@ -64,7 +64,7 @@ def _read(given: str) -> dict[str, Any]:
     """The object that the variable holds or names, or the `settings` of a recorded run."""
     try:
         found = json.loads(given if given.startswith("{") else Path(given).expanduser().read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+    except (OSError, RuntimeError, ValueError) as error:  # `~name` without such a user is a RuntimeError
         raise ValueError(f"`{CHANGES}`: expected a JSON object or the path of a file with one: {error}.") from None
     if not isinstance(found, dict):
         raise ValueError(f"`{CHANGES}`: expected a JSON object, got {found!r}.")

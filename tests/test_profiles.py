@@ -62,6 +62,7 @@ def test_settings_of_a_recorded_run(monkeypatch, tmp_path):
         ('{"member": 3}', "expected names among members, sizes, .*, got member; each chapter"),
         ("[1]", "expected a JSON object or the path"),
         ("{1}", "expected a JSON object or the path"),
+        ("~nobody-of-this-name/a.json", "expected a JSON object or the path of a file with one: "),
         ("nowhere.json", "expected a JSON object or the path of a file with one: .*nowhere.json"),
         ('{"members": "3"}', "expected `members` to be like 100, got '3'"),
         ('{"sizes": 3}', r"expected `sizes` to be like \(1, 2\), got 3"),
