@@ -15,6 +15,7 @@ CUT = dict(
     test=dict.fromkeys(TASKS, 9),
     other_patients=4,
     turns=2,
+    mirrored=(4, 8),
     block=8,
 )
 # Any images do; those of one shape share a compiled program.
@@ -69,6 +70,30 @@ def test_records_what_it_measured(run_paper_profile):
     direct, _ = names["tabulate"](names["cnn"], group, moved, task.rest)
     entries = names["turned"](same, group, angles, angles)
     assert eq.testing.relative_error(entries, names["model_kernels"](direct, "CNN")[0][0]) < bound
+
+    # so do those of a subgroup, also where elements outside of it move the images
+    for model in ("CNN", "C4", "D4"):
+        at_rest, of_moved = (names["of_subgroup"](t, group, model, "notebook") for t in (table, direct))
+        left = np.zeros(len(task.rest), int)
+        assert eq.testing.relative_error(names["turned"](at_rest[0], group, angles, angles), of_moved[0][0]) < bound
+        assert eq.testing.relative_error(names["turned"](at_rest[1], group, left, angles), of_moved[1][0]) < bound
+        if model != "CNN":
+            whole = names["model_kernels"](table, model)
+            assert all(eq.testing.relative_error(k[0], w[0]) < bound for k, w in zip(at_rest, whole))
+    invariant = names["turned"](at_rest[0], group, angles, 0 * angles)
+    # an angle of 0 keeps half of the digits of a covariance that is summed in another order
+    np.fill_diagonal(invariant, at_rest[0][0].diagonal())
+    assert eq.testing.relative_error(invariant, at_rest[0][0]) < bound
+
+    second = eq.results.read("kernel_regression_mirrored")
+    assert second.settings["mirrored"] == [4, 8] and "ridges" not in second.settings
+    accuracies, differences = second.values["accuracies"], second.values["differences"]
+    assert len(accuracies) == 2 * 2 * 10 and len(differences) == 2 * 2 * 7
+    for name in ("clothes", "pictures"):
+        # kernels that see no quarter turn, or nothing of the group, predict the same however images are moved
+        for move, model in (("turned", "C4"), ("turned", "D4"), ("mirrored", "D4")):
+            assert accuracies[f"{name}, {move}, {model}, dense"] == accuracies[f"{name}, upright, {model}, dense"]
+        assert set(differences[f"{name}, turned, doubled - C4, dense"]) == {"4", "8", "mean"}
 
 
 @pytest.mark.parametrize("data", ["nct_crc", "pathmnist"])
