@@ -24,7 +24,17 @@ def test_unknown_profile(monkeypatch, name):
         eq.profile()
 
 
-DEFAULTS = {"members": 100, "sizes": (1, 2), "epochs": {4: 10, 8: 5}, "data": "full", "at_once": None, "rate": 0.5}
+DEFAULTS = {
+    "members": 100,
+    "sizes": (1, 2),
+    "epochs": {4: 10, 8: 5},
+    "data": "full",
+    "at_once": None,
+    "rate": 0.5,
+    "cause": ("mnist", 40),
+    "by_group": {"C4": {8: (1, 2)}},
+    "pairs": ({4: 1}, {8: 2}),
+}
 
 
 def test_settings_are_those_of_the_profile_if_nothing_is_asked_for(monkeypatch):
@@ -36,11 +46,18 @@ def test_settings_are_those_of_the_profile_if_nothing_is_asked_for(monkeypatch):
 
 
 def test_settings_are_changed_by_name_and_keep_their_form(monkeypatch):
-    asked = {"members": 3, "sizes": [4, [5, 6]], "epochs": {"4": 1, "8": [2]}, "at_once": 1, "data": None}
+    asked = {"members": 3, "sizes": [4, 5.5, None], "epochs": {"4": 1, "8": 2}, "at_once": [1, [2]], "data": None}
+    asked |= {"cause": ["x", 5, "y"], "by_group": {"D4": {"8": [3], "16": [4]}}, "pairs": [{"4": 5}, {"32": 6}]}
     monkeypatch.setenv("EQBOOK_SETTINGS", json.dumps(asked))
-    changed = {"members": 3, "sizes": (4, (5, 6)), "epochs": {4: 1, 8: (2,)}, "at_once": 1, "data": None}
+    changed = {"members": 3, "sizes": (4, 5.5, None), "epochs": {4: 1, 8: 2}, "at_once": (1, (2,)), "data": None}
+    changed |= {"cause": ("x", 5, "y"), "by_group": {"D4": {8: (3,), 16: (4,)}}, "pairs": ({4: 5}, {32: 6})}
     found = eq.settings(**DEFAULTS)
     assert found == DEFAULTS | changed and list(found) == list(DEFAULTS)
+
+
+def test_keys_that_the_profile_does_not_have_are_numbers_too(monkeypatch):
+    monkeypatch.setenv("EQBOOK_SETTINGS", '{"epochs": {"4": 1, "16": 2, "1024": 3}}')
+    assert eq.settings(**DEFAULTS)["epochs"] == {4: 1, 16: 2, 1024: 3}
 
 
 def test_settings_of_a_recorded_run(monkeypatch, tmp_path):
@@ -60,7 +77,19 @@ def test_settings_of_a_recorded_run(monkeypatch, tmp_path):
     ("asked", "message"),
     [
         ('{"member": 3}', "expected names among members, sizes, .*, got member; each chapter"),
-        ("[1]", "expected a JSON object or the path"),
+        ("[1]", r"expected a JSON object, got \[1\]"),
+        ("null", "expected a JSON object, got None"),
+        ('{"members": NaN}', "expected a JSON object or .*: NaN is not a finite number"),
+        ('{"rate": 1e999}', "expected a JSON object or .*: 1e999 is not a finite number"),
+        (
+            '{"rate": 1, "data": "x", "rate": 2}',
+            "expected a JSON object or .*: a name stands twice among rate, data, rate",
+        ),
+        ('{"chapter": "x", "settings": 5, "values": {}}', "expected a JSON object, got 5"),
+        ('{"at_once": ' + 900 * "[" + 900 * "]" + "}", "expected fewer lists within lists"),
+        ('{"epochs": {"4": "x"}}', r"expected `epochs\[4\]` to be like 10, got 'x'"),
+        ('{"epochs": {"16": "x"}}', r"expected `epochs\[16\]` to be like 10, got 'x'"),
+        ('{"sizes": [1, "x"]}', r"expected `sizes\[1\]` to be like 1, got 'x'"),
         ("{1}", "expected a JSON object or the path"),
         ("~nobody-of-this-name/a.json", "expected a JSON object or the path of a file with one: "),
         ("nowhere.json", "expected a JSON object or the path of a file with one: .*nowhere.json"),

@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -55,6 +56,12 @@ def test_the_folder_may_begin_with_a_tilde(folder, monkeypatch):
     assert results.write("chapter", {}, {}, 1) == folder / "chapter.json"
 
 
+def test_a_folder_of_nobody_is_missed_with_an_error(folder, monkeypatch):
+    monkeypatch.setenv("EQBOOK_RESULTS_DIR", "~nobody-of-this-name")
+    with pytest.raises(ResultsError, match="`EQBOOK_RESULTS_DIR`: expected an existing folder"):
+        results.read("chapter")
+
+
 def test_nothing_recorded_is_none(folder):
     assert results.read("chapter") is None
 
@@ -75,7 +82,11 @@ NOT_IN_JSON = [
     1 + 2j,
     {"deep": [math.nan]},
     {1: 2, "1": 3},
+    {"\ud800": 1},
     "\ud800",
+    10**400,
+    np.datetime64("2020-01-01", "ns"),
+    jax.random.key(0),
 ]
 
 
@@ -86,13 +97,26 @@ def test_values_that_json_cannot_hold(folder, value):
     assert os.listdir(folder) == []
 
 
-@pytest.mark.parametrize("seconds", [-1, math.nan, "1", None, True])
+def test_numbers_wider_than_those_of_python(folder):
+    wide = {
+        "long": np.longdouble(0.5),
+        "many": np.ones(2, np.longdouble),
+        "half": jnp.ones(2, jnp.bfloat16),
+        "int": 10**20,
+    }
+    results.write("chapter", {}, wide, 1)
+    recorded = results.read("chapter")
+    assert recorded.values == {"long": 0.5, "many": [1.0, 1.0], "half": [1.0, 1.0], "int": 10**20}
+    assert recorded.quantity("int") == Quantity(1e20) and recorded.quantity("long") == Quantity(0.5)
+
+
+@pytest.mark.parametrize("seconds", [-1, math.nan, "1", None, True, 10**400])
 def test_bad_wall_time(folder, seconds):
     with pytest.raises(ResultsError, match="`wall_time_s`"):
         results.write("chapter", {}, {}, seconds)
 
 
-@pytest.mark.parametrize("chapter", ["", "../escape", "a/b", "a.json", None])
+@pytest.mark.parametrize("chapter", ["", "../escape", "a/b", "a.json", None, 300 * "a"])
 def test_bad_chapter_name(folder, chapter):
     with pytest.raises(ResultsError, match="`chapter`"):
         results.write(chapter, {}, {}, 1)
@@ -118,7 +142,7 @@ def test_file_of_another_chapter(folder):
         results.read("other")
 
 
-@pytest.mark.parametrize("text", ["[1]", "3", '{"chapter": "chapter"}', "\xff"])
+@pytest.mark.parametrize("text", ["[1]", "3", '{"chapter": "chapter"}', "\xff", '{"chapter": ' + 5000 * "1" + "}"])
 def test_malformed_file(folder, text):
     (folder / "chapter.json").write_text(text, encoding="latin1")
     with pytest.raises(ResultsError, match=r"chapter\.json"):
@@ -255,6 +279,10 @@ def test_commit_without_git(monkeypatch, tmp_path):
         (Quantity(None, interval=(2.82, 3.67)), "2.82 to 3.67"),
         (Quantity(1e-30, 2e-31), "1.000e-30 ± 2.000e-31"),
         (Quantity(2e200, interval=(1e200, 3e200)), "2.000e+200 (1.000e+200 to 3.000e+200)"),
+        (Quantity(0.0, interval=(-1e308, 1e308)), "0 (-1.000e+308 to 1.000e+308)"),
+        (Quantity(99.96, 0.0996), "99.96 ± 0.10"),
+        (Quantity(1.0000000000123, 1e-13), "1.00000000001230e+00 ± 1.000e-13"),
+        (Quantity(np.int8(100), interval=(np.int8(-100), np.int8(100))), "100 (-100 to 100)"),
     ],
 )
 def test_quantity_as_text(quantity, text):
@@ -262,9 +290,19 @@ def test_quantity_as_text(quantity, text):
     assert Quantity.from_json(json.loads(json.dumps(quantity.to_json()))) == quantity
 
 
+def test_a_quantity_holds_numbers_of_python():
+    made = Quantity(jnp.float32(1), None, [np.float64(0), np.array(2.0)])
+    assert made == Quantity(1.0, None, (0.0, 2.0)) and hash(made) == hash(Quantity(1.0, None, (0.0, 2.0)))
+    assert [type(number) for number in (made.value, *made.interval)] == [float] * 3
+    assert type(Quantity(np.int64(3)).value) is int and Quantity(10**20).value == 10**20
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
+        (10**400,),
+        (1.0, "a"),
+        (np.ones(1),),
         (math.nan,),
         (None,),
         ("1",),
@@ -366,6 +404,11 @@ def test_a_list_that_holds_itself(folder):
     endless.append(endless)
     with pytest.raises(ResultsError, match="holds itself"):
         results.write("chapter", SETTINGS, {"x": endless}, 1)
+    deep = []
+    for _ in range(600):
+        deep = [deep]
+    with pytest.raises(ResultsError, match="or too many within one another"):
+        results.write("chapter", SETTINGS, {"x": deep}, 1)
     assert results.read("chapter") is None
 
 
@@ -375,6 +418,11 @@ def test_a_list_that_holds_itself(folder):
 def test_comparison_without_rows(folder, rows):
     with pytest.raises(ValueError, match="`rows`: expected a list of at least one `Row`, got (none|None|3)"):
         results.comparison(rows, "chapter")
+
+
+def test_comparison_with_a_note_that_is_no_text(folder):
+    with pytest.raises(ValueError, match="`note`: expected text, got None"):
+        results.comparison([Row("x", Quantity(2.0))], "chapter", None)
 
 
 def test_comparison_takes_rows_from_a_generator(folder):
@@ -392,3 +440,9 @@ def test_a_recorded_value_that_is_no_number_is_named_with_its_chapter(folder, ke
         results.read("chapter").quantity(key)
     with pytest.raises(ResultsError, match=f"`{key}`: expected a number"):
         results.comparison([Row("x", None, key)], "chapter")
+
+
+def test_an_entry_of_a_curve_is_named_by_an_integer():
+    curve = results.paper_values("fashion_mnist")["osp_mnist_c4"]
+    with pytest.raises(ResultsError, match="`index`: expected 0 .. 10, got True"):
+        curve.quantity(True)

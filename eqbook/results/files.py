@@ -8,6 +8,8 @@ from typing import Any
 
 from eqbook._files import remove_left_over, write_whole
 
+LONGEST = 200  # letters of a name: file systems take some 255, and a file is written under a longer name first
+
 
 class ResultsError(ValueError):
     """A recorded run that cannot be found, read or written."""
@@ -24,7 +26,11 @@ def results_dir() -> Path:
     """
     named = os.environ.get("EQBOOK_RESULTS_DIR")
     if named:
-        if not (folder := Path(named).expanduser()).is_dir():
+        try:
+            folder = Path(named).expanduser()
+        except RuntimeError:  # `~name` without such a user
+            folder = Path(named)
+        if not folder.is_dir():
             raise ResultsError(f"`EQBOOK_RESULTS_DIR`: expected an existing folder, got {named!r}; create or unset it.")
         return folder
     for root in _books():
@@ -36,7 +42,10 @@ def results_dir() -> Path:
 
 
 def benchmark(case: str, backend: str = "cpu") -> dict[str, Any]:
-    """A recorded benchmark of the book that `results_dir` describes: `benchmarks/results/<case>.json`.
+    """A recorded benchmark, `benchmarks/results/<case>.json` of the book around the working directory.
+
+    Where there is no such book it is the one of the checkout that the package was installed from.
+    `EQBOOK_RESULTS_DIR` has no part in it.
 
     Args:
         case: name of the benchmark, such as `c4_16`.
@@ -66,8 +75,10 @@ def _books() -> Iterator[Path]:
 
 
 def _check_name(argument: str, name: Any) -> None:
-    if not isinstance(name, str) or not name.replace("_", "").isalnum():
-        raise ResultsError(f"`{argument}`: expected a name of letters, digits and underscores, got {name!r}.")
+    if not isinstance(name, str) or not name.replace("_", "").isalnum() or len(name.encode()) > LONGEST:
+        raise ResultsError(
+            f"`{argument}`: expected a name of letters, digits and underscores, {LONGEST} at most, got {name!r}."
+        )
 
 
 def chapter_path(chapter: str, folder: str = "") -> Path:
@@ -88,7 +99,7 @@ def load_json(path: Path) -> dict[str, Any]:
     """
     try:
         content = json.loads(path.read_text(encoding="utf8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # a ValueError is bad UTF-8, JSON, or an endless integer
         raise ResultsError(f"{path.name}: cannot be read as JSON ({error}); restore the file.") from error
     if not isinstance(content, dict):
         raise ResultsError(f"{path.name}: expected one JSON object, got {type(content).__name__}; restore the file.")

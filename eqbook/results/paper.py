@@ -41,7 +41,7 @@ class PaperValue:
             raise ResultsError(f"`index`: expected an entry of a curve of {len(curves[0])}, got None.")
         if index is not None:
             size = len(curves[0]) if curves else 0
-            if not isinstance(index, int | np.integer) or not -size <= index < size:
+            if not isinstance(index, int | np.integer) or isinstance(index, bool) or not -size <= index < size:
                 expected = f"0 .. {size - 1}" if curves else "None for a single number"
                 raise ResultsError(f"`index`: expected {expected}, got {index!r}.")
 

@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 
 
@@ -18,6 +19,8 @@ class Quantity:
 
     Raises:
         ValueError: if a number is not finite, the half-width is negative, both are given, or the ends are exchanged.
+
+    Numbers of NumPy and JAX become Python's.
     """
 
     value: float | None
@@ -27,12 +30,13 @@ class Quantity:
     def __post_init__(self) -> None:
         if self.interval is not None and not (isinstance(self.interval, tuple | list) and len(self.interval) == 2):
             raise ValueError(f"`interval`: expected (lower, upper), got {self.interval!r}.")
-        given = [self.value, self.uncertainty, *(self.interval or ())]
-        numbers = [*(number for number in given[:2] if number is not None), *given[2:]]
-        if not numbers or not all(is_number(number) and np.isfinite(number) for number in numbers):
-            raise ValueError(f"`value`: expected finite numbers, got {given}.")
         if self.value is None and self.interval is None:
             raise ValueError("`value`: expected a number, or an `interval`, got neither.")
+        for name in ("value", "uncertainty"):
+            if getattr(self, name) is not None:
+                object.__setattr__(self, name, _python_number(name, getattr(self, name)))
+        if self.interval is not None:
+            object.__setattr__(self, "interval", tuple(_python_number("interval", end) for end in self.interval))
         if self.uncertainty is not None and (self.interval is not None or self.uncertainty < 0):
             raise ValueError("`uncertainty`: expected a half-width of at least 0 and no `interval` beside it.")
         if self.interval is not None and self.interval[0] > self.interval[1]:
@@ -44,7 +48,7 @@ class Quantity:
             return f"{_shown(self.value, digits)} ± {_shown(self.uncertainty, digits)}"
         if self.interval is not None:
             low, high = self.interval
-            digits = _decimals((high - low) / 2, low if self.value is None else self.value)
+            digits = _decimals(high / 2 - low / 2, low if self.value is None else self.value)
             ends = f"{_shown(low, digits)} to {_shown(high, digits)}"
             return ends if self.value is None else f"{_shown(self.value, digits)} ({ends})"
         return f"{self.value:.4g}"
@@ -75,13 +79,33 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
 
 
+def is_finite(value: Any) -> bool:
+    """Whether `value` is a single real number that a Python float can hold."""
+    try:
+        return is_number(value) and math.isfinite(value)
+    except OverflowError:  # an integer of more than 308 digits
+        return False
+
+
+def _python_number(name: str, value: Any) -> int | float:
+    """A number of Python from one of NumPy's or JAX's, which may be an array without axes."""
+    number = value.item() if isinstance(value, np.ndarray | jax.Array) and value.ndim == 0 else value
+    if not is_finite(number):
+        raise ValueError(f"`{name}`: expected a finite number, got {value!r}.")
+    return int(number) if isinstance(number, int | np.integer) else float(number)
+
+
 def _decimals(width: float, value: float) -> int:
     """Decimal places that show two significant digits of an uncertainty; of a sure number four digits, 3 at least."""
     if width > 0:
-        return max(0, 1 - math.floor(math.log10(width)))
+        return max(0, 1 - math.floor(math.log10(float(f"{width:.1e}"))))  # 0.0996 is shown as 0.10
     return 3 if value == 0 else max(3, 3 - math.floor(math.log10(abs(value))))
 
 
 def _shown(number: float, digits: int) -> str:
     """A number with so many decimal places; by its power of ten where that would be a row of zeros."""
-    return f"{number:.{digits}f}" if digits <= 12 and abs(number) < 1e15 else f"{number:.3e}"
+    if digits <= 12 and abs(number) < 1e15:
+        return f"{number:.{digits}f}"
+    # as many digits as an uncertainty far below the number shows of it
+    more = digits + math.floor(math.log10(abs(number))) if digits > 12 and number else 0
+    return f"{number:.{min(max(3, more), 16)}e}"

@@ -1,7 +1,6 @@
 """Recorded runs of the paper profile: written once, read by every build."""
 
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -14,7 +13,7 @@ from eqbook._files import DIGEST, is_sealed, sealed
 from eqbook.profiles import profile
 from eqbook.results.circumstances import commit_of, device_name, short_commit, versions
 from eqbook.results.files import ResultsError, chapter_path, load_json, write_atomically
-from eqbook.results.quantity import Quantity, is_number
+from eqbook.results.quantity import Quantity, is_finite
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ def write(chapter: str, settings: Mapping[str, Any], values: Mapping[str, Any], 
         raise ResultsError(
             f"`EQBOOK_PROFILE`: expected paper, got {profile()}; only runs of the papers' sizes are recorded."
         )
-    if not is_number(wall_time_s) or not np.isfinite(wall_time_s) or wall_time_s < 0:
+    if not is_finite(wall_time_s) or wall_time_s < 0:
         raise ResultsError(f"`wall_time_s`: expected a duration in seconds, got {wall_time_s!r}.")
     path = chapter_path(chapter)
     for name, entries in (("settings", settings), ("values", values)):
@@ -92,8 +91,8 @@ def write(chapter: str, settings: Mapping[str, Any], values: Mapping[str, Any], 
         settings, values = _plain("settings", settings), _plain("values", values)
     except RecursionError:
         raise ResultsError(
-            "`settings`, `values`: expected numbers, text, and lists and dictionaries of these, got a list or a "
-            "dictionary that holds itself."
+            "`settings`, `values`: expected numbers, text, and lists and dictionaries of these, got one that "
+            "holds itself, or too many within one another."
         ) from None
     record = Recorded(
         chapter=chapter,
@@ -146,7 +145,7 @@ def _plain(name: str, value: Any) -> Any:
     if isinstance(value, Mapping):
         if len(set(map(str, value))) < len(value):
             raise ResultsError(f"`{name}`: expected keys that differ as text, got {list(value)}.")
-        return {str(key): _plain(f"{name}[{key!r}]", entry) for key, entry in value.items()}
+        return {_plain(name, str(key)): _plain(f"{name}[{key!r}]", entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(f"{name}[{index}]", entry) for index, entry in enumerate(value)]
     if isinstance(value, str) and value != value.encode(errors="replace").decode():
@@ -154,7 +153,19 @@ def _plain(name: str, value: Any) -> Any:
     if isinstance(value, str | bool | type(None)):
         return value
     if hasattr(value, "dtype") and not isinstance(value, np.ma.MaskedArray):  # NumPy and JAX, arrays and scalars
-        return _plain(name, np.asarray(value).tolist())
-    if not is_number(value) or not -math.inf < value < math.inf:
+        return _plain(name, _python_numbers(name, value))
+    if not is_finite(value):
         raise ResultsError(f"`{name}`: expected finite numbers, text, lists or dictionaries of these, got {value!r}.")
     return value
+
+
+def _python_numbers(name: str, value: Any) -> Any:
+    """The numbers of an array, in lists."""
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind in "biufSUOV":
+            # numbers of more than 64 bits stay NumPy's in a list
+            return (array.astype(float) if array.dtype.kind == "f" else array).tolist()
+    except TypeError:  # keys of random numbers
+        pass
+    raise ResultsError(f"`{name}`: expected an array of numbers, got dtype {value.dtype}.")

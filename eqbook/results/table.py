@@ -67,7 +67,7 @@ def comparison(rows: Sequence[Row], chapter: str, note: str = "") -> Comparison:
 
     Raises:
         ResultsError: if the recorded run is malformed, or holds something else than a number under a row's key.
-        ValueError: if there is no row, or something else among them.
+        ValueError: if there is no row, or something else among them, or the note is no text.
     """
     if not isinstance(rows, Iterable):
         raise ValueError(f"`rows`: expected a list of at least one `Row`, got {rows!r}.")
@@ -84,6 +84,8 @@ def comparison(rows: Sequence[Row], chapter: str, note: str = "") -> Comparison:
                 raise ValueError(
                     f"`rows`: expected `{name}` to be a `Quantity` or None, got {value!r} in {row.label!r}."
                 )
+    if not isinstance(note, str):
+        raise ValueError(f"`note`: expected text, got {note!r}.")
     recorded = read(chapter)
 
     def cells(row: Row) -> tuple[str, str, str, str]:
