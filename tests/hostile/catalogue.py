@@ -546,7 +546,7 @@ RESULTS = [
     ("result of a function", lambda: recorded({"a": len}), "values['a']", "expected", "len"),
     ("results in a list", lambda: recorded([1.0]), "`values`", "dictionary", "[1.0]"),
     ("time of text", lambda: recorded({}, "1 h"), "`wall_time_s`", "seconds", "'1 h'"),
-    ("quantity of text", lambda: results.Quantity("1"), "`value`", "finite numbers", "'1'"),
+    ("quantity of text", lambda: results.Quantity("1"), "`value`", "a finite number", "'1'"),
     ("interval the wrong way", lambda: results.Quantity(1.0, interval=(2.0, 1.0)), "`interval`", "lower", "(2.0, 1.0)"),
     ("interval of a number", lambda: results.Quantity(1.0, interval=3.0), "`interval`", "lower", "3.0"),
     ("interval of one end", lambda: results.Quantity(1.0, interval=(3.0,)), "`interval`", "lower", "(3.0,)"),
