@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Int
 
 from eqbook._checks import check_rectangular
+from eqbook.groups.arguments import check_known
 
 
 class FiniteGroup:
@@ -19,10 +20,12 @@ class FiniteGroup:
         names: one name for each element; the index if not given.
 
     Raises:
-        ValueError: if the table is not that of a group; the message names the axiom that fails.
+        ValueError: if the table is not that of a group; the message names the axiom that fails. Also if it is abstract
+            (inside `jit`).
     """
 
     def __init__(self, table: Int[np.ndarray, "order order"], names: tuple[str, ...] | None = None) -> None:
+        check_known("table", table)
         check_rectangular("table", table)
         self.table = _check_table(np.asarray(table))
         self.table.setflags(write=False)

@@ -7,10 +7,12 @@ arrays in double precision.
 from dataclasses import dataclass
 from functools import lru_cache
 
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Complex, Float, Inexact, Int
 
 from eqbook._checks import check_finite
+from eqbook.groups.arguments import check_flag, check_known
 from eqbook.groups.finite import FiniteGroup, check_group
 from eqbook.groups.planar import cyclic, dihedral
 
@@ -21,9 +23,12 @@ class Irrep:
 
     Attributes:
         name: `"A"`, `"B"`, `"E1"`, ... as in crystallography where the group is $C_n$ or $D_n$.
-        matrices: $\sigma(g)$ for each element, `[order, d, d]`.
+        matrices: $\sigma(g)$ for each element, `[order, d, d]`; copied.
         copies: how often it occurs in the regular representation: $d$ for an irreducible representation over the
             complex numbers; $d/2$ for a real one that splits over them.
+
+    Raises:
+        ValueError: if `matrices` are no finite square ones, one for each element, or abstract (inside `jit`).
     """
 
     name: str
@@ -31,7 +36,14 @@ class Irrep:
     copies: int
 
     def __post_init__(self) -> None:
-        self.matrices.setflags(write=False)  # `irreps` gives the same arrays to all
+        check_known("matrices", self.matrices)
+        check_finite("matrices", self.matrices, real=False)
+        # A copy: the caller may go on to change its own.
+        matrices = np.array(self.matrices, np.complex128 if np.iscomplexobj(self.matrices) else np.float64)
+        if matrices.ndim != 3 or matrices.shape[1] != matrices.shape[2]:
+            raise ValueError(f"`matrices`: expected [order, d, d], got shape {matrices.shape}.")
+        matrices.setflags(write=False)  # `irreps` gives the same arrays to all
+        object.__setattr__(self, "matrices", matrices)
 
     @property
     def dimension(self) -> int:
@@ -49,7 +61,8 @@ def irreps(group: FiniteGroup, real: bool = False) -> tuple[Irrep, ...]:
 
     $C_n$: `A` is trivial, `B` sends the rotation $r$ to $-1$ ($n$ even), `Ek+` and `Ek-` send it to $e^{\pm 2\pi i
     k/n}$. $D_n$: `A1` is trivial, `A2` is $-1$ on reflections, `B1` and `B2` send $r$ to $-1$ and the reflection $s$ to
-    $1$ and $-1$ ($n$ even), `Ek` turns the plane by $2\pi k/n$ for $r$, with $s = \mathrm{diag}(1, -1)$.
+    $1$ and $-1$ ($n$ even), `Ek` turns the plane by $2\pi k/n$ for $r$, with $s = \mathrm{diag}(1, -1)$. $D_1$ has the
+    table of $C_2$, and so its names, `A` and `B`.
 
     Args:
         group: the group.
@@ -60,13 +73,14 @@ def irreps(group: FiniteGroup, real: bool = False) -> tuple[Irrep, ...]:
         `Irrep` objects with $\sum_\sigma d_\sigma \cdot$ `copies` $= |G|$.
 
     Raises:
-        ValueError: if `group` is no group, or `real` is asked for and it is neither `cyclic(n)` nor `dihedral(n)`.
+        ValueError: if `group` is no group, `real` no truth value, or `real` is asked for and the group is neither
+            `cyclic(n)` nor `dihedral(n)`.
 
     References:
         Serre, "Linear Representations of Finite Groups", 1977, sections 2.4, 5.1, 5.3 and 13.2.
     """
     check_group("group", group)  # what is no group may have no hash, which the cache needs
-    return _irreps(group, bool(real))
+    return _irreps(group, check_flag("real", real))
 
 
 @lru_cache(maxsize=64)
@@ -145,16 +159,22 @@ def multiplicities(group: FiniteGroup, character: Inexact[np.ndarray, " order"])
         character: $\chi(g)$, the trace of the representation at each element, `[order]`.
 
     Raises:
-        ValueError: if `group` is none, or the multiplicities are not integers: no representation has this character.
+        ValueError: if `group` is none, the multiplicities are not integers, up to the rounding of the traces in their
+            dtype: no representation has this character; or it is abstract (inside `jit`).
     """
     check_group("group", group)
+    check_known("character", character)
     check_finite("character", character, real=False)
     chi = np.asarray(character)
     if chi.shape != (group.order,):
         raise ValueError(f"`character`: expected one trace per element, [{group.order}], got shape {chi.shape}.")
     counts = np.array([np.vdot(sigma.character, chi) for sigma in irreps(group)]) / group.order
+    # The traces are rounded in their dtype, and a character of dimension d multiplies them by up to d.
+    epsilon = float(jnp.finfo(chi.dtype if jnp.issubdtype(chi.dtype, jnp.inexact) else np.float64).eps)
+    rounding = 4 * epsilon * max(sigma.dimension for sigma in irreps(group)) * float(np.abs(chi).max())
     whole = np.rint(counts.real).astype(int)
-    if np.abs(counts - whole).max() > 1e-6 or (whole < 0).any():
+    # Beyond a quarter nothing would be left to refuse.
+    if np.abs(counts - whole).max() > np.clip(rounding, 1e-6, 0.25) or (whole < 0).any():
         raise ValueError(f"`character`: expected the traces of a representation, got multiplicities {counts}.")
     return whole
 
@@ -168,9 +188,11 @@ def isotypic_projector(irrep: Irrep, representation: Inexact[np.ndarray, "order 
         representation: $\rho(g)$ for each element, unitary matrices, `[order, m, m]`.
 
     Raises:
-        ValueError: if `irrep` is none, or there is not one finite matrix for each element.
+        ValueError: if `irrep` is none, there is not one finite matrix for each element, or they are abstract (inside
+            `jit`).
     """
     _check_irrep(irrep)
+    check_known("representation", representation)
     check_finite("representation", representation, real=False)
     rho = np.asarray(representation)
     if rho.ndim != 3 or len(rho) != len(irrep.matrices) or rho.shape[1] != rho.shape[2]:
@@ -214,9 +236,10 @@ def fourier_block(irrep: Irrep, k: Inexact[np.ndarray, "order n m"]) -> Inexact[
         `[d n, d m]`; row $b n + i$ belongs to row $b$ of $\sigma$ and row $i$ of `k`.
 
     Raises:
-        ValueError: if `irrep` is none, or `k` has not one finite matrix for each element.
+        ValueError: if `irrep` is none, `k` has not one finite matrix for each element, or is abstract (inside `jit`).
     """
     _check_irrep(irrep)
+    check_known("k", k)
     check_finite("k", k, real=False)
     k = np.asarray(k)
     if k.ndim not in (1, 3) or len(k) != len(irrep.matrices):

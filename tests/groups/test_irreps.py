@@ -2,12 +2,13 @@
 
 import itertools
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from registry import GROUPS
 
 import eqbook as eq
-from eqbook.groups import fourier_block, irreps, isotypic_projector, multiplicities, symmetry_adapted_basis
+from eqbook.groups import Irrep, fourier_block, irreps, isotypic_projector, multiplicities, symmetry_adapted_basis
 from eqbook.testing import tolerance
 
 
@@ -141,11 +142,44 @@ def test_multiplicities():
         np.testing.assert_array_equal(multiplicities(group, both), expected)
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float16, jnp.bfloat16])
+def test_multiplicities_of_rounded_traces(kind):
+    """The larger the traces and the fewer their digits, the farther are multiplicities from integers."""
+    C5 = eq.cyclic(5)
+    turn = 2 * np.cos(2 * np.pi * np.arange(5) / 5)  # E1+ and E1-
+    for copies in (1, 3, 100) if kind == np.float32 else (1, 3):
+        traces = (copies * turn).astype(kind)
+        np.testing.assert_array_equal(multiplicities(C5, traces), [0, copies, copies, 0, 0])
+    large = np.array([5 * 2.0**12, 0, 0, 0, 0]).astype(kind)  # exact in all of them
+    np.testing.assert_array_equal(multiplicities(C5, large), [2**12] * 5)
+    for wrong in ([2, 1, 0, 0, 1], [200.5, 0, 0, 0, 0])[: 2 if kind == np.float32 else 1]:
+        with pytest.raises(ValueError, match="`character`: expected the traces of a representation"):
+            multiplicities(C5, np.array(wrong).astype(kind))
+
+
 def test_real_pair_is_the_sum_of_its_complex_parts():
     complex_names = {sigma.name: sigma.character for sigma in irreps(eq.cyclic(5))}
     for sigma in irreps(eq.cyclic(5), real=True)[1:]:
         expected = complex_names[f"{sigma.name}+"] + complex_names[f"{sigma.name}-"]
         np.testing.assert_allclose(sigma.character, expected, atol=1e-15)
+
+
+def test_mirror_alone_has_the_table_of_a_half_turn():
+    assert [sigma.name for sigma in irreps(eq.dihedral(1))] == ["A", "B"]
+
+
+def test_irreps_made_by_hand():
+    """Lists and arrays of JAX too; the caller's array stays open to changes, which do not change the representation."""
+    mine = np.ones((4, 1, 1))
+    sigma = Irrep("A", mine, 1)
+    mine[:] = 2
+    assert sigma.character.tolist() == [1] * 4
+    for given in ([[[1]]], jnp.ones((1, 1, 1)), np.ones((1, 1, 1), np.float32)):
+        assert Irrep("A", given, 1).matrices.dtype == np.float64
+    assert Irrep("E", 1j * np.ones((1, 1, 1), np.complex64), 1).matrices.dtype == np.complex128
+    for wrong, said in (([[1]], r"\[order, d, d\], got shape"), (np.ones((2, 1, 3)), "got shape"), ("A", "numbers")):
+        with pytest.raises(ValueError, match=f"`matrices`: expected .*{said}"):
+            Irrep("A", wrong, 1)
 
 
 def test_other_groups_are_recognised_by_their_table():
@@ -164,6 +198,11 @@ def test_bad_arguments():
     C3, E = eq.cyclic(3), irreps(eq.dihedral(3))[-1]
     with pytest.raises(ValueError, match="`real`: expected False"):
         irreps(quaternions(), real=True)
+    for wrong in ("False", 1, None, np.array([True])):
+        for call in (irreps, symmetry_adapted_basis):
+            with pytest.raises(ValueError, match="`real`: expected True or False, got"):
+                call(C3, wrong)
+    assert irreps(C3, np.True_) == irreps(C3, True)
     for wrong in (C3.table, [[0]]):  # have no hash
         for call in (irreps, symmetry_adapted_basis):
             with pytest.raises(ValueError, match="`group`: expected a group"):
