@@ -16,8 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Float64, Real
 
-from eqbook._checks import as_float, check_finite, check_int, check_square_images
+from eqbook._checks import check_finite, check_int, check_square_images, native
 from eqbook.groups.actions import Action, check_action
+from eqbook.groups.angles import without_turns
+from eqbook.groups.arguments import as_array, as_floats, check_flag, check_known
 from eqbook.groups.finite import FiniteGroup, check_group
 from eqbook.groups.planar import cyclic
 
@@ -39,23 +41,26 @@ def rotate_images(
 
     Args:
         images: $f$, square; integers become floats.
-        angle: in degrees, since then multiples of 90 are exact; a number, or a traced scalar.
+        angle: in degrees, since then multiples of 90 are exact; a number of any size, or a traced scalar.
         order: 1 for bilinear interpolation, 3 for the cubic spline.
         mask: put 0 outside of the disc that fits into the image, for every angle, so that no corner leaves the picture
             and none tells the angle.
 
     Raises:
-        ValueError: if the images are not square, the angle is not a finite scalar, or `order` is not 1 or 3.
+        ValueError: if the images are not square, have no pixels, or do not fit into the floats of JAX, the angle is not
+            a finite scalar, `order` is not 1 or 3, or `mask` is no truth value.
 
     References:
         Unser, Thevenaz, Yaroslavsky, "Convolution-based interpolation for fast, high-quality rotation of images", IEEE
         Transactions on Image Processing 4, 1995, https://doi.org/10.1109/83.465102
     """
     _check_order(order)
+    mask = check_flag("mask", mask)
+    images = as_floats("images", images)
     check_square_images("images", images)
-    if not _is_angle(angle):
-        raise ValueError(f"`angle`: expected a finite number of degrees, got {angle!r}; map over several with vmap.")
-    images = as_float(images, "images")
+    if images.shape[-2] == 0:
+        raise ValueError(f"`images`: expected at least one pixel, got shape {images.shape}.")
+    angle = without_turns(angle)
     if mask:
         # Before and after: a place in the disc is interpolated from pixels that may lie just outside of it, and the
         # result shall depend on the masked image alone.
@@ -76,7 +81,8 @@ def disc_mask(size: int) -> Bool[np.ndarray, "size size"]:
     Raises:
         ValueError: if `size` is not a positive integer.
     """
-    x = np.arange(check_int("size", size, 1)) - (size - 1) / 2
+    size = check_int("size", size, 1)  # small integers of NumPy make small floats
+    x = np.arange(size) - (size - 1) / 2
     return x**2 + x[:, None] ** 2 <= ((size - 1) / 2) ** 2
 
 
@@ -93,7 +99,7 @@ class RotationAction(Action):
         mask: put 0 outside of the disc that fits into the image.
 
     Raises:
-        ValueError: if the group is not cyclic, or `order` is not 1 or 3.
+        ValueError: if the group is not cyclic, `order` is not 1 or 3, or `mask` is no truth value.
     """
 
     def __init__(self, group: FiniteGroup, order: int = 1, mask: bool = True) -> None:
@@ -101,11 +107,13 @@ class RotationAction(Action):
         if group != cyclic(group.order):
             raise ValueError(f"`group`: expected cyclic(n), whose elements are rotations, got {group!r}.")
         _check_order(order)
-        self.group, self.order, self.mask = group, order, mask
+        self.group, self.order, self.mask = group, order, check_flag("mask", mask)
 
     def __call__(
         self, g: int, x: Real[Array, "*batch size size channels"]
     ) -> Float[Array, "*batch size size channels"]:
+        x = as_floats("x", x)
+        check_square_images("x", x)  # `rotate_images` would call them `images`
         return rotate_images(x, 360 * self.group.check_element(g) / self.group.order, self.order, self.mask)
 
     def _key(self) -> Hashable:
@@ -115,6 +123,8 @@ class RotationAction(Action):
 def group_law_error(action: Action, x: Real[Array, "..."]) -> Float64[np.ndarray, "order order"]:
     r"""$\| \rho(g) \rho(h) x - \rho(gh) x \| / \| \rho(gh) x \|$ for all $g, h$: how far a map is from an action.
 
+    For linear maps the unit of `x` does not matter, however large or small its numbers are.
+
     Args:
         action: what is measured.
         x: arrays that it moves; one norm is taken over all of them.
@@ -123,41 +133,45 @@ def group_law_error(action: Action, x: Real[Array, "..."]) -> Float64[np.ndarray
         Errors in the Frobenius norm, g in rows; 0 for an exact action.
 
     Raises:
-        ValueError: if `action` is none, `x` is not finite, or some $\rho(gh) x$ vanishes.
+        ValueError: if `action` is none, `x` is not finite, or abstract (inside `jit`), or some $\rho(gh) x$ vanishes.
     """
     check_action("action", action)
+    check_known("x", x)
     check_finite("x", x)
-    moved = [jnp.asarray(action(g, x)) for g in action.group.elements]
+    x = _in_range(x)
+    moved = [as_array("x", action(g, x)) for g in action.group.elements]
+    check_known("x", moved)  # inside `jit` JAX computes with known numbers, too, as with abstract ones
     if any(not jnp.any(y) for y in moved):
         raise ValueError("`x`: expected an array that the action does not map to 0, got one; take another example.")
 
     def error(g: int, h: int) -> float:
         expected = np.asarray(moved[action.group.table[g, h]], np.float64)
-        return float(np.linalg.norm(np.asarray(action(g, moved[h]), np.float64) - expected) / np.linalg.norm(expected))
+        difference = np.asarray(action(g, moved[h]), np.float64) - expected
+        unit = -np.frexp(np.abs(expected).max())[1]  # no square leaves the range, and a power of 2 rounds nothing
+        return float(np.linalg.norm(np.ldexp(difference, unit)) / np.linalg.norm(np.ldexp(expected, unit)))
 
     return np.array([[error(g, h) for h in action.group.elements] for g in action.group.elements])
 
 
-def _is_angle(angle: object) -> bool:
-    """Whether it is a finite real number, or may be one."""
-    if isinstance(angle, jax.core.Tracer):
-        return angle.ndim == 0
-    try:
-        return np.ndim(angle) == 0 and bool(np.isfinite(angle)) and not np.iscomplexobj(angle)
-    except (TypeError, ValueError):  # None, text, lists that differ in length
-        return False
+def _in_range(x: Real[Array, "..."]) -> Real[Array, "..."]:
+    """`x`, divided by a power of 2 if its numbers are near the ends of the range of float32, or beyond."""
+    x = np.asarray(x)
+    if jnp.issubdtype(x.dtype, jnp.floating):
+        _, exponent = np.frexp(np.max(np.abs(x), initial=0))
+        x = np.ldexp(x, -exponent) if abs(exponent) > 64 else x
+    return native(x)
 
 
 def _check_order(order: int) -> None:
-    if isinstance(order, bool) or np.ndim(order) or order not in (1, 3):
+    if isinstance(order, bool | list | tuple | jax.core.Tracer) or np.ndim(order) or order not in (1, 3):
         raise ValueError(f"`order`: expected 1 (bilinear) or 3 (cubic spline), got {order!r}.")
 
 
 def _rotate(images: Array, angle: float, order: int) -> Array:
     """Rotate by an angle that is known: no interpolation where none is needed."""
-    quarters = round(float(angle) / 90)
+    quarters = round(angle / 90)
     turned = jnp.rot90(images, quarters % 4, axes=(-3, -2))
-    rest = float(angle) - 90 * quarters
+    rest = angle - 90 * quarters
     return turned if rest == 0 else _interpolate(turned, rest, order)
 
 

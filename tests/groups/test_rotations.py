@@ -134,6 +134,8 @@ def test_one_angle_for_each_image(noise, order):
 def test_mask_is_the_disc_inside_of_the_image():
     assert disc_mask(3).tolist() == [[False, True, False], [True] * 3, [False, True, False]]
     assert disc_mask(2).sum() == 0 and disc_mask(1).all()  # at 2 pixels, the disc touches no centre
+    for size in (np.int8(100), np.uint8(255), np.int16(99)):  # half of one is a float of 16 bits
+        np.testing.assert_array_equal(disc_mask(size), disc_mask(int(size)))
     mask = disc_mask(28)
     for g in range(8):
         np.testing.assert_array_equal(mask, ImageAction(eq.dihedral(4))(g, mask[..., None])[..., 0])
@@ -188,6 +190,25 @@ def test_group_law_error_by_hand():
         group_law_error(action, np.zeros((4, 4, 1)))
 
 
+@pytest.mark.parametrize("unit", [1e-300, 1e-165, 1e-30, 1e30, 1e160, 1e300])
+def test_group_law_error_has_no_unit(unit, dtype):
+    """Squares of the numbers, and in single precision they themselves, would leave the range of the dtype."""
+    x = np.arange(25.0).reshape(5, 5, 1)
+    action = RotationAction(eq.cyclic(3))
+    np.testing.assert_allclose(
+        group_law_error(action, unit * x), group_law_error(action, x), rtol=eq.testing.tolerance(dtype, 16)
+    )
+    assert not group_law_error(ImageAction(eq.cyclic(4)), np.full((3, 3, 1), unit)).any()
+
+
+def test_group_law_error_of_what_is_left_by_the_mask(x64):
+    """The corners, which are masked, are 10^200 times as large as the rest."""
+    x = np.random.default_rng(0).normal(size=(9, 9, 1))
+    corners = np.where(disc_mask(9)[..., None], x, 1e200)
+    action = RotationAction(eq.cyclic(5))
+    np.testing.assert_allclose(group_law_error(action, corners), group_law_error(action, x), rtol=1e-12)
+
+
 def test_orbits_and_augmentation():
     action = RotationAction(eq.cyclic(8), order=3)
     images, labels = np.stack([blobs(16), 2 * blobs(16, 50.0)]), np.array([0, 1])
@@ -228,6 +249,21 @@ def test_integers_become_floats():
             lambda: rotate_images(np.ones((4, 4, 1)), 10.0, 2),
             "`order`: expected 1 .bilinear. or 3 .cubic spline., got 2",
         ),
+        (
+            lambda: rotate_images(np.ones((0, 0, 1)), 30.0),
+            r"`images`: expected at least one pixel, got shape \(0, 0, 1",
+        ),
+        (lambda: rotate_images(np.ones((0, 0, 1)), 30.0, 3, False), "`images`: expected at least one pixel"),
+        (
+            lambda: rotate_images(np.ones((4, 4, 1)), 10.0, mask=np.array([True, False])),
+            "`mask`: expected True or False",
+        ),
+        (lambda: rotate_images(np.ones((4, 4, 1)), 10.0, mask="no"), "`mask`: expected True or False, got 'no'"),
+        (lambda: RotationAction(eq.cyclic(4), mask=None), "`mask`: expected True or False, got None"),
+        (lambda: jax.jit(lambda k: rotate_images(np.ones((4, 4, 1)), 10.0, k))(3), "`order`: expected 1 .bilinear"),
+        (lambda: rotate_images(np.ones((4, 4, 1)), 10.0, [[1], [2, 3]]), "`order`: expected 1 .bilinear"),
+        (lambda: jax.jit(lambda m: rotate_images(np.ones((4, 4, 1)), 10.0, mask=m))(True), "`mask`: expected True or"),
+        (lambda: RotationAction(eq.cyclic(8))(1, np.ones((4, 5, 1))), "`x`: expected square images"),
         (lambda: RotationAction(eq.dihedral(4)), "`group`: expected cyclic"),
         (lambda: RotationAction(eq.cyclic(4), order=0), "`order`"),
         (lambda: RotationAction(eq.cyclic(8))(8, np.ones((4, 4, 1))), "`g`"),
