@@ -18,13 +18,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
-from eqbook._checks import as_float, check_finite, check_int, check_integers, check_ints, check_key, check_numeric
+from eqbook._checks import check_finite, check_int, check_ints, check_key, check_numeric
+from eqbook.groups.arguments import as_array, as_floats, check_known
 
 IMAGE_SYMMETRIES = ("identity", "O(3) x I", "O(3)^d", "P(3d)", "O(3d)")
 
 
 class ImageSymmetry:
     """An orthogonal map of images `[..., h, w, c]`; axes in front are batch axes."""
+
+    # What `rand_image_symmetry` drew the map for. One made by hand knows no more than its matrices or its order do.
+    _shape: tuple[int, int, int] | None = None
 
     def __call__(self, x: Shaped[Array, "*batch h w c"]) -> Shaped[Array, "*batch h w c"]:
         r"""$\tau x$.
@@ -33,7 +37,8 @@ class ImageSymmetry:
             x: images.
 
         Raises:
-            ValueError: if the map is of images of another size.
+            ValueError: if these are images of another shape than `rand_image_symmetry` was given; or, for a map made by
+                hand, of other numbers of channels, pixels or entries than its matrices or its order have.
         """
         raise NotImplementedError
 
@@ -56,7 +61,8 @@ def haar_orthogonal(key: jax.Array, size: int, draws: tuple[int, ...] = ()) -> F
         draws: axes of independent matrices in front.
 
     Raises:
-        ValueError: if `key` is none, `size` is not a positive integer or `draws` no tuple of integers.
+        ValueError: if `key` is none or abstract (inside `jit`), `size` is not a positive integer or `draws` no tuple of
+            integers.
 
     References:
         Mezzadri, "How to Generate Random Matrices from the Classical Compact Groups", 2007,
@@ -76,11 +82,12 @@ def rand_image_symmetry(name: str, key: jax.Array, shape: tuple[int, int, int]) 
     Args:
         name: `"identity"`, `"O(3) x I"`, `"O(3)^d"`, `"P(3d)"` or `"O(3d)"`.
         key: random key; not inside `jit`.
-        shape: height, width and channels of the images. For `"O(3d)"` the element is a matrix of
-            (height * width * channels)^2 numbers: 75 MB for 32 by 32 pixels in colour, drawn in about ten seconds.
+        shape: height, width and channels of the images; the element moves no others. For `"O(3d)"` the element is a
+            matrix of (height * width * channels)^2 numbers: 75 MB for 32 by 32 pixels in colour, drawn in about ten
+            seconds.
 
     Raises:
-        ValueError: if an argument is not of its kind.
+        ValueError: if an argument is not of its kind, or `key` is abstract (inside `jit`).
 
     References:
         Xiao, Pennington, "Synergy and Symmetry in Deep Learning: Interactions between the Data, Model, and Inference
@@ -92,14 +99,17 @@ def rand_image_symmetry(name: str, key: jax.Array, shape: tuple[int, int, int]) 
         raise ValueError(f"`shape`: expected (height, width, channels), got {shape!r}.")
     h, w, c = (check_int("shape", side, 1) for side in shape)
     check_key("key", key)
+    check_known("key", key)
     key = jax.random.fold_in(key, IMAGE_SYMMETRIES.index(name))
     if name == "P(3d)":
-        return EntryPermutation(_generator(key).permutation(h * w * c))
-    if name == "O(3d)":
-        return EntryRotation(haar_orthogonal(key, h * w * c))
-    if name == "O(3)^d":
-        return ColourRotation(haar_orthogonal(key, c, (h, w)))
-    return ColourRotation(np.eye(c) if name == "identity" else haar_orthogonal(key, c))
+        move = EntryPermutation(_generator(key).permutation(h * w * c))
+    elif name == "O(3d)":
+        move = EntryRotation(haar_orthogonal(key, h * w * c))
+    elif name == "O(3)^d":
+        move = ColourRotation(haar_orthogonal(key, c, (h, w)))
+    else:
+        move = ColourRotation(np.eye(c) if name == "identity" else haar_orthogonal(key, c))
+    return _drawn_for((h, w, c), move)
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,23 +121,25 @@ class ColourRotation(ImageSymmetry):
             1e-5 in each entry of $R R^\top$.
 
     Raises:
-        ValueError: if these are no finite square matrices, or one is not orthogonal.
+        ValueError: if these are no finite square matrices, one is not orthogonal, or they are abstract (inside `jit`).
     """
 
     matrices: Float[np.ndarray, "*hw c c"]
 
     def __post_init__(self) -> None:
+        check_known("matrices", self.matrices)
         check_finite("matrices", self.matrices)
         shape = np.shape(self.matrices)
         if len(shape) not in (2, 4) or shape[-1] != shape[-2]:
             raise ValueError(f"`matrices`: expected [c, c] or [h, w, c, c], got shape {shape}.")
-        matrices = np.array(self.matrices)  # a copy: the caller may go on to change its own
+        matrices = np.array(self.matrices, np.float64)  # a copy: the caller may go on to change its own
         _check_orthogonal("matrices", matrices, np.eye(shape[-1]))
         object.__setattr__(self, "matrices", matrices)
 
     def __call__(self, x: Float[Array, "*batch h w c"]) -> Float[Array, "*batch h w c"]:
         """The images `x`, moved; in their dtype if that is floating."""
-        x = as_float(x)
+        x = as_floats("x", x)
+        _check_shape(self._shape, x)
         sides = self.matrices.shape[:-1]
         if x.ndim < 3 or x.shape[-len(sides) :] != sides:
             raise ValueError(f"`x`: expected images that end with the axes {sides}, got shape {x.shape}.")
@@ -135,7 +147,7 @@ class ColourRotation(ImageSymmetry):
 
     def inverse(self) -> "ColourRotation":
         r"""$\tau^{-1}$."""
-        return ColourRotation(self.matrices.swapaxes(-1, -2))
+        return _drawn_for(self._shape, ColourRotation(self.matrices.swapaxes(-1, -2)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,27 +158,29 @@ class EntryPermutation(ImageSymmetry):
         order: $\pi$, `[h * w * c]`, copied.
 
     Raises:
-        ValueError: if it is no permutation.
+        ValueError: if it is no permutation, or abstract (inside `jit`).
     """
 
     order: Int[np.ndarray, " hwc"]
 
     def __post_init__(self) -> None:
+        check_known("order", self.order)
         check_numeric("order", self.order)
         order = np.array(self.order)  # a copy: the caller may go on to change its own
         if order.ndim != 1 or order.dtype.kind not in "iu" or not (np.sort(order) == np.arange(order.size)).all():
             raise ValueError(f"`order`: expected each of 0 .. h * w * c - 1 once, got shape {order.shape}.")
-        object.__setattr__(self, "order", order)
+        # 8 bits may not hold the number of entries; 64 JAX remembers, and refuses when those types are off again.
+        object.__setattr__(self, "order", order.astype(np.int32))
 
     def __call__(self, x: Shaped[Array, "*batch h w c"]) -> Shaped[Array, "*batch h w c"]:
         """The images `x`, moved; exact in any dtype."""
-        check_numeric("x", x)
-        check_integers("x", x)
-        return _flattened(jnp.asarray(x), len(self.order))[..., self.order].reshape(x.shape)
+        x = as_array("x", x)
+        _check_shape(self._shape, x)
+        return _flattened(x, len(self.order))[..., self.order].reshape(x.shape)
 
     def inverse(self) -> "EntryPermutation":
         r"""$\tau^{-1}$."""
-        return EntryPermutation(np.argsort(self.order))
+        return _drawn_for(self._shape, EntryPermutation(np.argsort(self.order)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,39 +189,54 @@ class EntryRotation(ImageSymmetry):
 
     Args:
         matrix: $R$, `[h * w * c, h * w * c]`, float64. Orthogonal: $R R^\top p = p$ to 1e-5 for four random vectors
-            $p$ with entries of about 1. An array is kept, not copied, since it may be large: change it no more.
+            $p$ with entries of about 1. An array of float64 is kept, not copied, since it may be large: change it no
+            more.
 
     Raises:
-        ValueError: if this is no finite square matrix, or it is not orthogonal.
+        ValueError: if this is no finite square matrix, or it is not orthogonal, or abstract (inside `jit`).
     """
 
     matrix: Float[np.ndarray, "hwc hwc"]
 
     def __post_init__(self) -> None:
+        check_known("matrix", self.matrix)
         check_finite("matrix", self.matrix)
         shape = np.shape(self.matrix)
         if len(shape) != 2 or shape[0] != shape[1]:
             raise ValueError(f"`matrix`: expected [h * w * c, h * w * c], got shape {shape}.")
-        matrix = np.asarray(self.matrix)  # lists have no shape
+        matrix = np.asarray(self.matrix, np.float64)
         # Four vectors: R R^T itself takes a second for 32 by 32 pixels in colour, and the inverse asks for it again.
         _check_orthogonal("matrix", matrix, np.random.default_rng(0).standard_normal((len(matrix), 4)))
         object.__setattr__(self, "matrix", matrix)
 
     def __call__(self, x: Float[Array, "*batch h w c"]) -> Float[Array, "*batch h w c"]:
         """The images `x`, moved; in their dtype if that is floating."""
-        x = as_float(x)
+        x = as_floats("x", x)
+        _check_shape(self._shape, x)
         matrix = jnp.asarray(self.matrix, x.dtype)
         return jnp.matmul(_flattened(x, len(matrix)), matrix.T, precision="highest").reshape(x.shape)
 
     def inverse(self) -> "EntryRotation":
         r"""$\tau^{-1}$."""
-        return EntryRotation(self.matrix.T)
+        return _drawn_for(self._shape, EntryRotation(self.matrix.T))
 
 
 def _generator(key: jax.Array) -> np.random.Generator:
     """NumPy's generator, seeded by the words of a key."""
-    typed = jnp.issubdtype(key.dtype, jax.dtypes.prng_key)
-    return np.random.default_rng(np.asarray(jax.random.key_data(key) if typed else key).tolist())
+    words = jax.random.key_data(key) if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) else key
+    check_known("key", words)  # those of a known key are abstract inside `jit`, too
+    return np.random.default_rng(np.asarray(words).tolist())
+
+
+def _drawn_for(shape: tuple[int, int, int] | None, move: ImageSymmetry) -> ImageSymmetry:
+    """The map itself, which from now on knows the shape of its images."""
+    object.__setattr__(move, "_shape", shape)
+    return move
+
+
+def _check_shape(shape: tuple[int, int, int] | None, x: Shaped[Array, "*batch h w c"]) -> None:
+    if shape is not None and x.shape[-3:] != shape:
+        raise ValueError(f"`x`: expected images [..., h, w, c] of shape {shape}, got shape {x.shape}.")
 
 
 def _check_orthogonal(name: str, R: Float[np.ndarray, "*hw c c"], probes: Float[np.ndarray, "c p"]) -> None:

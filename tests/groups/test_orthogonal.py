@@ -173,6 +173,41 @@ def test_what_is_not_orthogonal_is_refused():
             make(wrong)
 
 
+@pytest.mark.parametrize("kind", [np.int8, np.float32, jnp.bfloat16, np.longdouble])
+def test_matrices_are_kept_in_double_precision(kind):
+    turn = np.eye(3)[[2, 0, 1]].astype(kind)
+    assert ColourRotation(turn).matrices.dtype == EntryRotation(turn).matrix.dtype == np.float64
+    double = turn.astype(np.float64)
+    assert EntryRotation(double).matrix is double  # it may be large
+
+
+def test_images_of_another_shape_are_refused(name):
+    """With as many numbers, or with as many channels; the inverse knows the shape, too."""
+    move = rand_image_symmetry(name, KEY, (2, 3, 1))
+    for moved in (move, move.inverse(), move.inverse().inverse()):
+        assert moved(np.ones((5, 2, 3, 1))).shape == (5, 2, 3, 1)
+        for shape in ((3, 2, 1), (5, 3, 2, 1), (1, 2, 3), (2, 4, 1), (3, 1)):
+            with pytest.raises(ValueError, match=r"`x`: expected images .* of shape \(2, 3, 1\), got shape \("):
+                moved(np.ones(shape))
+
+
+def test_maps_made_by_hand_know_their_matrices_only():
+    for move in (EntryRotation(np.eye(6)), EntryPermutation(np.arange(6)), ColourRotation(np.eye(1))):
+        for shape in ((2, 3, 1), (3, 2, 1)):
+            x = np.arange(6.0).reshape(shape)
+            np.testing.assert_array_equal(move.inverse()(move(x)), x)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.uint8, np.uint16, np.int64, ">i2"])
+def test_permutations_in_all_integer_types(kind):
+    """128 numbers have an index of 127, which 8 bits hold, and a size, which they do not."""
+    order = np.random.default_rng(0).permutation(128)
+    x = np.random.default_rng(1).normal(size=(1, 128, 1)).astype(np.float32)
+    move = EntryPermutation(order.astype(kind))
+    np.testing.assert_array_equal(np.ravel(move(x)), np.ravel(x)[order])
+    np.testing.assert_array_equal(move.inverse()(move(x)), x)
+
+
 def test_changing_the_callers_array_does_not_change_the_map():
     x = images()
     for make, given in ((ColourRotation, haar_orthogonal(KEY, 3)), (EntryPermutation, np.arange(SIZE)[::-1].copy())):
