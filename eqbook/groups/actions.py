@@ -6,7 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Shaped
 
-from eqbook._checks import as_float, check_finite, check_integers, check_numeric, check_square_images
+from eqbook._checks import as_float, check_finite, check_square_images
+from eqbook.groups.arguments import as_array, check_known
 from eqbook.groups.finite import FiniteGroup, check_group
 from eqbook.groups.planar import cyclic, dihedral
 
@@ -31,7 +32,7 @@ class Action:
             x: array to move.
 
         Raises:
-            ValueError: if `g` is not an element, the axes do not fit, or integers do not fit into those of JAX.
+            ValueError: if `g` is not an element, the axes do not fit, or numbers do not fit into those of JAX.
         """
         raise NotImplementedError
 
@@ -98,12 +99,12 @@ class RegularAction(Action):
 
     def __call__(self, g: int, x: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
         g, order = self.group.check_element(g), self.group.order
-        if np.ndim(x) < -self.axis or np.shape(x)[self.axis] != order:
+        x = as_array("x", x)
+        if x.ndim < -self.axis or x.shape[self.axis] != order:
             raise ValueError(
-                f"`x`: expected size {order}, the order of the group, on axis {self.axis}, got shape {np.shape(x)}."
+                f"`x`: expected size {order}, the order of the group, on axis {self.axis}, got shape {x.shape}."
             )
-        check_integers("x", x)
-        return jnp.take(jnp.asarray(x), self.group.table[self.group.inverse[g]], axis=self.axis)
+        return jnp.take(x, self.group.table[self.group.inverse[g]], axis=self.axis)
 
     def _key(self) -> Hashable:
         return self.group, self.axis
@@ -117,11 +118,13 @@ class MatrixAction(Action):
         matrices: $M_g$ for each element, `[order, d, d]`.
 
     Raises:
-        ValueError: if the matrices are not orthogonal or do not multiply as the group does.
+        ValueError: if the matrices are not orthogonal, do not multiply as the group does, or are abstract (inside
+            `jit`).
     """
 
     def __init__(self, group: FiniteGroup, matrices: Float[Array, "order d d"]) -> None:
         check_group("group", group)
+        check_known("matrices", matrices)
         check_finite("matrices", matrices)
         matrices = np.array(matrices, np.float64)  # a copy: the caller may go on to change its own
         if matrices.ndim != 3 or matrices.shape[0] != group.order or matrices.shape[1] != matrices.shape[2]:
@@ -138,9 +141,7 @@ class MatrixAction(Action):
         self.group, self.matrices = group, matrices
 
     def __call__(self, g: int, x: Float[Array, "*batch d"]) -> Float[Array, "*batch d"]:
-        check_numeric("x", x)
-        check_integers("x", x)
-        x = jnp.asarray(x)
+        x = as_array("x", x)
         # Cast to the dtype of integers, the matrix would be cut to integers as well.
         x = x if jnp.issubdtype(x.dtype, jnp.inexact) else as_float(x)
         size = self.matrices.shape[1]
@@ -178,9 +179,8 @@ class ImageAction(Action):
         self._rotations, self._reflects = allowed[group]
 
     def __call__(self, g: int, x: Shaped[Array, "*batch size size channels"]) -> Shaped[Array, "..."]:
+        x = as_array("x", x)
         check_square_images("x", x)
-        check_integers("x", x)
-        x = jnp.asarray(x)
         g = self.group.check_element(g)
         rows, columns = x.ndim - 3, x.ndim - 2
         if g >= self._rotations:  # r^k s: the reflection acts first

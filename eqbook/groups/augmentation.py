@@ -4,9 +4,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Shaped
 
-from eqbook._checks import check_int, check_integers, check_numeric, check_rectangular
-from eqbook.groups.actions import Action, check_action
+from eqbook._checks import check_finite, check_int
+from eqbook.groups.actions import Action, ImageAction, MatrixAction, RegularAction, check_action
+from eqbook.groups.arguments import as_array, check_known
 from eqbook.groups.finite import FiniteGroup, check_group
+from eqbook.groups.rotations import RotationAction
 
 
 def orbit(action: Action, x: Shaped[Array, "..."]) -> Shaped[Array, "order ..."]:
@@ -20,11 +22,10 @@ def orbit(action: Action, x: Shaped[Array, "..."]) -> Shaped[Array, "order ..."]
         Array of shape `[order, *x.shape]`.
 
     Raises:
-        ValueError: if `action` is none, `x` is nothing that it moves, or its integers do not fit into those of JAX.
+        ValueError: if `action` is none, `x` is nothing that it moves, or its numbers do not fit into those of JAX.
     """
     check_action("action", action)
-    check_numeric("x", x)
-    check_integers("x", x)
+    x = as_array("x", x)
     return jnp.stack([jnp.asarray(action(g, x)) for g in action.group.elements])
 
 
@@ -43,25 +44,48 @@ def augment(
         Inputs and targets with `order * n` examples.
 
     Raises:
-        ValueError: if the two actions belong to different groups, `x` and `y` differ in length, or integers do not fit
-            into those of JAX.
+        ValueError: if the two actions belong to different groups, an action would move the axis of examples, `x` and
+            `y` differ in length, or numbers do not fit into those of JAX.
     """
     check_action("action_x", action_x)
     check_action("action_y", action_y)
     if action_x.group != action_y.group:
         raise ValueError(f"`action_y`: expected an action of {action_x.group!r}, got one of {action_y.group!r}.")
-    for name, z in (("x", x), ("y", y)):
-        check_numeric(name, z)
-        check_integers(name, z)
-        if np.ndim(z) == 0:
+    arrays = {}
+    for name, action, z in (("x", action_x, x), ("y", action_y, y)):
+        arrays[name] = as_array(name, z)
+        if arrays[name].ndim == 0:
             raise ValueError(f"`{name}`: expected examples [n, ...], got one number, {z!r}.")
-    if np.shape(x)[:1] != np.shape(y)[:1]:
-        raise ValueError(f"`y`: expected {np.shape(x)[:1]} examples as in `x`, got shape {np.shape(y)}.")
+        check_batch_axis(name, action, arrays[name])
+    x, y = arrays["x"], arrays["y"]
+    if x.shape[:1] != y.shape[:1]:
+        raise ValueError(f"`y`: expected {x.shape[:1]} examples as in `x`, got shape {y.shape}.")
     return tuple(_merge(orbit(action, z)) for action, z in ((action_x, x), (action_y, y)))
 
 
+def check_batch_axis(name: str, action: Action, x: Shaped[Array, "n ..."]) -> None:
+    """Raise if an action of this package moves the first axis of an array, and so would mix examples.
+
+    Raises:
+        ValueError: naming the argument.
+    """
+    moves = 0
+    if isinstance(action, RegularAction):
+        moves = -action.axis
+    elif isinstance(action, MatrixAction):
+        moves = 1
+    elif isinstance(action, ImageAction | RotationAction):
+        moves = 3
+    if np.ndim(x) <= moves:
+        raise ValueError(
+            f"`{name}`: expected an axis of examples in front of the {moves} that {action!r} moves, got shape "
+            f"{np.shape(x)}; add it to one example with `{name}[None]`."
+        )
+
+
 def _merge(stacked: Array) -> Array:
-    return stacked.reshape(-1, *stacked.shape[2:])
+    order, n, *features = stacked.shape  # no -1: without features there is nothing to count
+    return stacked.reshape(order * n, *features)
 
 
 def augmented_permutation(group: FiniteGroup, n: int, g: int) -> Int[np.ndarray, " order_n"]:
@@ -92,9 +116,10 @@ def permutation_matrix(permutation: Int[np.ndarray, " m"]) -> Int[np.ndarray, "m
         permutation: $\pi$, `[m]`.
 
     Raises:
-        ValueError: if it is not a permutation.
+        ValueError: if it is not a permutation, or abstract (inside `jit`).
     """
-    check_rectangular("permutation", permutation)
+    check_known("permutation", permutation)
+    check_finite("permutation", permutation)
     permutation = np.asarray(permutation)
     if permutation.ndim != 1 or not np.array_equal(np.sort(permutation), np.arange(permutation.size)):
         raise ValueError(

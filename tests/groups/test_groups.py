@@ -146,6 +146,40 @@ def test_lists_of_images():
     np.testing.assert_array_equal(ImageAction(C4)(2, picture), [[[4.0], [3.0]], [[2.0], [1.0]]])
 
 
+def test_augmented_set_without_features():
+    """Sizes are not guessed from each other: targets may be empty, and there may be no example."""
+    shapes = [
+        [z.shape for z in eq.groups.augment(ImageAction(C4), np.ones((n, 4, 4, 1)), TrivialAction(C4), np.ones((n, k)))]
+        for n, k in ((5, 0), (0, 1), (0, 0))
+    ]
+    assert shapes == [[(20, 4, 4, 1), (20, 0)], [(0, 4, 4, 1), (0, 1)], [(0, 4, 4, 1), (0, 0)]]
+
+
+@pytest.mark.parametrize(
+    ("make", "shape"),
+    [
+        (lambda group: eq.groups.RegularAction(group), (4,)),
+        (lambda group: eq.groups.RegularAction(group, axis=-2), (4, 3)),
+        (lambda group: MatrixAction(group, planar_matrices(4, False)), (2,)),
+        (lambda group: ImageAction(group), (4, 4, 1)),
+        (lambda group: eq.groups.RotationAction(group), (4, 4, 1)),
+    ],
+    ids=["vectors", "feature maps", "matrices", "one image", "one rotated image"],
+)
+def test_augmentation_does_not_mix_examples(make, shape):
+    """An action on the axis of examples would give each the label of another."""
+    action, invariant, z = make(C4), TrivialAction(C4), np.arange(float(np.prod(shape))).reshape(shape)
+    for call, name in (
+        (lambda: eq.groups.augment(action, z, invariant, z), "x"),
+        (lambda: eq.groups.augment(invariant, z, action, z), "y"),
+    ):
+        said = rf"`{name}`: expected an axis of examples in front of the \d that {type(action).__name__}.* moves, got"
+        with pytest.raises(ValueError, match=said):
+            call()
+    x, _ = eq.groups.augment(action, z[None], invariant, np.zeros(1))
+    np.testing.assert_array_equal(x, eq.groups.orbit(action, z))
+
+
 S = np.array([[0, 1, 2], [1, 0, 2], [2, 1, 0]])
 NONASSOCIATIVE = np.array([[0, 1, 2, 3, 4], [1, 0, 3, 4, 2], [2, 4, 0, 1, 3], [3, 2, 4, 0, 1], [4, 3, 1, 2, 0]])
 C4, C3 = eq.cyclic(4), eq.cyclic(3)
@@ -206,6 +240,12 @@ BAD = {
     "wide vectors": (lambda: matrix_action("C4")(1, WIDE[:2]), "`x`: expected integers"),
     "wide functions": (lambda: eq.groups.RegularAction(C4)(1, WIDE), "`x`: expected integers"),
     "ragged image": (lambda: ImageAction(C4)(1, [[[1.0], [2.0]], [[3.0]]]), "`x`: .*lists that differ in length"),
+    "permutation of None": (
+        lambda: eq.groups.permutation_matrix([None, 0]),
+        "`permutation`: expected an array of real",
+    ),
+    "order without memory": (lambda: eq.cyclic(10**30), "`n`: expected at most 10000, since the Cayley table grows"),
+    "rotations without memory": (lambda: eq.dihedral(10**30), "`n`: expected at most 5000"),
     "permutation by nobody": (lambda: eq.groups.augmented_permutation(C4, 2, 9), "`g`: expected an element"),
 }
 
