@@ -8,6 +8,38 @@ import jax.numpy as jnp
 import numpy as np
 
 
+def is_abstract(value: Any) -> bool:
+    """Whether a value is abstract (inside `jit`), or an entry of lists is: it cannot be looked at."""
+    if isinstance(value, list | tuple):
+        return any(is_abstract(entry) for entry in value)
+    return isinstance(value, jax.core.Tracer)
+
+
+def check_known(name: str, value: Any, what: str = "numbers") -> None:
+    """Raise if a value that NumPy has to look at is abstract; `what` says in words what is expected.
+
+    Raises:
+        ValueError: naming the argument.
+    """
+    if is_abstract(value):
+        raise ValueError(f"`{name}`: expected {what}, got an abstract value; call this outside of `jit`.")
+
+
+def joined(name: str, value: Any) -> Any:
+    """Lists with abstract entries as the array of JAX that they make, which has a shape; anything else as it is.
+
+    Raises:
+        ValueError: naming the argument, if they make none.
+    """
+    if not isinstance(value, list | tuple) or not is_abstract(value):
+        return value
+    check_rectangular(name, value)
+    try:
+        return jnp.asarray(value)
+    except TypeError:
+        raise ValueError(f"`{name}`: expected an array of numbers, got {value!r}.") from None
+
+
 def check_rectangular(name: str, value: Any) -> None:
     """Raise if nested lists do not make an array, which NumPy and JAX say without naming the argument.
 
@@ -17,6 +49,8 @@ def check_rectangular(name: str, value: Any) -> None:
     if isinstance(value, list | tuple):
         try:
             np.shape(value)
+        except jax.errors.TracerArrayConversionError:  # of abstract entries NumPy knows the shapes
+            check_rectangular(name, jax.tree.map(lambda entry: np.zeros(np.shape(entry)), value))
         except ValueError:
             raise ValueError(f"`{name}`: expected an array, got lists that differ in length; pad them.") from None
 
@@ -55,7 +89,10 @@ def check_finite(name: str, value: Any, real: bool = True) -> None:
     check_rectangular(name, value) if real else check_numeric(name, value)
     if _finite_on_accelerator(value, real):
         return
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except jax.errors.TracerArrayConversionError:  # a list of abstract values
+        return
     # jnp, not np: bfloat16 is no number to NumPy.
     if real and not (jnp.issubdtype(array.dtype, jnp.floating) or jnp.issubdtype(array.dtype, jnp.integer)):
         raise ValueError(f"`{name}`: expected an array of real numbers, got dtype {array.dtype}; convert it first.")

@@ -8,7 +8,17 @@ import numpy as np
 import pytest
 
 import eqbook as eq
-from eqbook._checks import as_float, as_number, check_number
+from eqbook._checks import (
+    as_float,
+    as_number,
+    check_finite,
+    check_known,
+    check_number,
+    check_numeric,
+    check_rectangular,
+    is_abstract,
+    joined,
+)
 
 NET = eq.Sequential(eq.Dense(4), eq.Relu(), eq.Dense(1))
 X = np.ones((2, 3), np.float32)
@@ -65,3 +75,23 @@ def test_what_is_a_number(value):
 def test_a_number_without_its_imaginary_part_is_another(value):
     with pytest.raises(ValueError, match="`a`: expected one number"):
         as_number("a", value)
+
+
+def test_lists_of_abstract_numbers():
+    def inside(a):
+        assert is_abstract([[a], [1.0]]) and not is_abstract([1.0, X])
+        assert joined("x", [[a, 1.0], [2.0, 3.0]]).shape == (2, 2)
+        assert joined("x", X) is X
+        check_finite("x", [a, 1.0])
+        check_numeric("x", [a, 1.0])
+        check_rectangular("x", [[a, 1.0], [2.0, 3.0]])
+        with pytest.raises(ValueError, match="`x`: expected an array, got lists that differ in length"):
+            joined("x", [[a, 1.0], [2.0]])
+        with pytest.raises(ValueError, match="`x`: expected an array of numbers"):
+            joined("x", [a, "1"])
+        with pytest.raises(ValueError, match="`x`: expected one key, got an abstract value; call this outside of"):
+            check_known("x", [1.0, a], "one key")
+        return a
+
+    jax.jit(inside)(1.0)
+    check_known("x", [1.0, X])
