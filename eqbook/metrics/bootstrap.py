@@ -14,11 +14,13 @@ from eqbook._checks import (
     check_function,
     check_int,
     check_key,
+    check_known,
     check_level,
     check_range,
     check_rectangular,
+    joined,
 )
-from eqbook.metrics.wide import kept, with_all_digits
+from eqbook.metrics.wide import in_all_digits
 
 
 def bootstrap_interval(
@@ -51,7 +53,7 @@ def bootstrap_interval(
 
     Returns:
         Lower and upper end, each of the statistic's shape; of NumPy's numbers of 64 bits as arrays of NumPy, so that no
-        digit is lost where JAX has 32.
+        digit is lost where JAX has 32, unless `key` or what `statistic` uses is abstract (inside `jit`).
 
     Raises:
         ValueError: if there are fewer than two samples, one is not finite, an axis is not one of `values` or named
@@ -61,7 +63,8 @@ def bootstrap_interval(
         Efron, Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 13.
         Owen, "The pigeonhole bootstrap", Annals of Applied Statistics 1, 2007 (two axes).
     """
-    check_int("resamples", resamples, 2)
+    resamples = check_int("resamples", resamples, 2)
+    values = joined("values", values)
     axes = _check_axes(values, axes)
     check_finite("values", values)
     check_key("key", key)
@@ -71,31 +74,36 @@ def bootstrap_interval(
         statistic = lambda sample: jnp.mean(sample, axis=axes)  # noqa: E731
     check_function("statistic", statistic, "jnp.mean")
 
-    with with_all_digits(values, key):
-        values = as_float(values, "values")
+    def ends() -> tuple[Array, Array]:
+        samples = as_float(values, "values")
 
         def resample(k: jax.Array) -> Array:
-            sample = values
+            sample = samples
             for axis, axis_key in zip(axes, jax.random.split(k, len(axes))):
-                n = values.shape[axis]
+                n = samples.shape[axis]
                 sample = jnp.take(sample, jax.random.randint(axis_key, (n,), 0, n, jnp.int32), axis=axis)
             return _statistic(statistic, sample)
 
         draws = jax.lax.map(resample, jax.random.split(key, resamples))
         tails = jnp.asarray([(1 - level) / 2, (1 + level) / 2])
         lower, upper = jnp.quantile(draws, tails, axis=0)
-    lower, upper = kept(lower), kept(upper)
+        return lower, upper
+
+    lower, upper = in_all_digits(ends, values, key)
     # A statistic of the caller's may be infinite; the mean of finite numbers is not, unless it has left the dtype.
     return (lower, upper) if own else (check_range("values", lower), check_range("values", upper))
 
 
 def _statistic(statistic: Callable[[Array], Array], sample: Array) -> Array:
-    """Its value; raise unless JAX can trace it, and it makes numbers."""
+    """Its value; raise unless JAX can trace it, and it makes real numbers."""
     try:
         made = statistic(sample)
         if made is None:
             raise TypeError("one that makes nothing")
-        return jnp.asarray(made)
+        made = jnp.asarray(made)
+        if jnp.issubdtype(made.dtype, jnp.complexfloating):
+            raise TypeError(f"numbers of dtype {made.dtype}, which have no order")
+        return made
     except (jax.errors.NonConcreteBooleanIndexError, TypeError) as error:
         raise ValueError(
             "`statistic`: expected a function of a JAX array that makes one array, such as jnp.median, got one with "
@@ -117,19 +125,27 @@ def normal_interval(draws: Float[Array, "resamples ..."], level: float = 0.99) -
         Lower and upper end, each of the statistic's shape.
 
     Raises:
-        ValueError: if there are fewer than two draws, one is not finite, or the level is not between 0 and 1.
+        ValueError: if there are fewer than two draws, one is not finite or abstract (inside `jit`), an end has left
+            float64, or the level is not between 0 and 1.
 
     References:
         Efron, Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 13.
     """
+    check_known("draws", draws)
     check_rectangular("draws", draws)
     check_finite("draws", draws)
     values = np.asarray(draws, np.float64)
     if values.ndim == 0 or len(values) < 2:
         raise ValueError(f"`draws`: expected at least two resampled values [resamples, ...], got shape {values.shape}.")
-    z = float(ndtri((1 + check_level("level", level)) / 2))
+    # From below: (1 + level) / 2 may round to 1, whose quantile is infinite.
+    z = -float(ndtri((1 - check_level("level", level)) / 2))
+    # In units of a power of 2 about as large as the draws, so that squares stay in the range and nothing is rounded.
+    _, exponents = np.frexp(np.abs(values).max(0))
+    values = np.ldexp(values, -exponents)
     middle, half = values.mean(0), z * values.std(0, ddof=1)
-    return middle - half, middle + half
+    with np.errstate(over="ignore"):
+        low, high = (check_range("draws", np.ldexp(end, exponents)) for end in (middle - half, middle + half))
+    return low, high
 
 
 def _check_axes(values: Float[Array, "..."], axes: Sequence[int]) -> tuple[int, ...]:

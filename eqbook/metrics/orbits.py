@@ -5,9 +5,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from eqbook._checks import as_float, check_finite, check_ndim, check_range
+from eqbook._checks import as_float, check_finite, check_ndim, joined
 from eqbook.groups.actions import Action
-from eqbook.metrics.wide import is_narrowed, kept, with_all_digits
+from eqbook.metrics.wide import in_all_digits, is_narrowed, narrowed
 
 
 def orbit_same_predictions(outputs: Float[Array, "order n classes"]) -> Int[Array, " n"]:
@@ -25,7 +25,7 @@ def orbit_same_predictions(outputs: Float[Array, "order n classes"]) -> Int[Arra
     References:
         Gerken, Kessel, "Emergent Equivariance in Deep Ensembles", ICML 2024, https://arxiv.org/abs/2403.03103
     """
-    _check_scores("outputs", outputs, "order")
+    outputs = _check_scores("outputs", outputs, "order")
     predicted = _predicted(outputs)
     return jnp.sum(predicted == predicted[0], axis=0)
 
@@ -46,6 +46,7 @@ def relative_orbit_std(outputs: Float[Array, "order n"]) -> Float[Array, " n"]:
     References:
         Gerken, Kessel, "Emergent Equivariance in Deep Ensembles", ICML 2024, https://arxiv.org/abs/2403.03103
     """
+    outputs = joined("outputs", outputs)
     check_ndim("outputs", outputs, 2, "order, n")
     check_finite("outputs", outputs)
     if np.shape(outputs)[0] == 0:
@@ -84,14 +85,16 @@ def orbit_mse(
         Gerken, Kessel, "Emergent Equivariance in Deep Ensembles", ICML 2024, https://arxiv.org/abs/2403.03103 (the
         "orbit MSE" of the appendix on cross products; its normalisation is not stated there and is ours).
     """
+    outputs, action_out = joined("outputs", outputs), joined("action_out", action_out)
     check_finite("outputs", outputs)
     if np.ndim(outputs) < 3 or 0 in np.shape(outputs):
         raise ValueError(f"`outputs`: expected [order, n, ...features], got shape {np.shape(outputs)}.")
-    with with_all_digits(outputs, action_out):
-        outputs = as_float(outputs)
-        moved = _moved(outputs, action_out)
-        found = jnp.mean((outputs - moved) ** 2, axis=(0, *range(2, outputs.ndim)))
-    return _of_default_dtype(found)
+
+    def distance() -> Array:
+        x = as_float(outputs)
+        return jnp.mean((x - _moved(x, action_out)) ** 2, axis=(0, *range(2, x.ndim)))
+
+    return narrowed("outputs", in_all_digits(distance, outputs, action_out))
 
 
 def _moved(outputs: Array, action_out: Action | Array) -> Float[Array, "order n *features"]:
@@ -126,6 +129,10 @@ def orbit_kl(outputs: Float[Array, "order n classes"]) -> Float[Array, " n"]:
     value 0. It is 0 if and only if the probabilities are invariant. Unlike `orbit_same_predictions` it does not depend
     on which of two nearly equal scores is larger.
 
+    Small changes keep their digits: the relative error is some roundings, also where the scores of an element have a
+    large shift in common; times the largest $|\log p|$ of the classes that count, if that is large. What is rounded in
+    the scores themselves stays.
+
     Args:
         outputs: class scores before the softmax over the orbit of each input, `[order, n, classes]`, the identity
             first. For an ensemble whose prediction is a mean of probabilities, their logarithms.
@@ -137,13 +144,37 @@ def orbit_kl(outputs: Float[Array, "order n classes"]) -> Float[Array, " n"]:
         Nordenfors, Flinth, "Ensembles provably learn equivariance through data augmentation", 2024,
         https://arxiv.org/abs/2410.01452 (normalised as in their released code)
     """
-    _check_scores("outputs", outputs, "order")
-    with with_all_digits(outputs):
-        log_p = jax.nn.log_softmax(as_float(outputs), axis=-1)
-        # Each term is the product of two numbers of one sign: nothing cancels.
-        terms = (jnp.exp(log_p) - jnp.exp(log_p[0])) * (log_p - log_p[0])
-        found = jnp.mean(jnp.sum(terms, axis=-1), axis=0)
-    return _of_default_dtype(found)
+    outputs = _check_scores("outputs", outputs, "order")
+    return narrowed("outputs", in_all_digits(lambda: _symmetrised_kl(as_float(outputs)), outputs))
+
+
+def _symmetrised_kl(scores: Float[Array, "order n classes"]) -> Float[Array, " n"]:
+    log_p = jax.nn.log_softmax(scores, axis=-1)
+    ratio = _log_ratio(scores, log_p[0])
+    # p_g - p_e by the smaller of the two over the larger, 1 - e^-|ratio|: without cancellation, and without overflow.
+    up = ratio > 0
+    gain = -jnp.exp(log_p) * jnp.expm1(-jnp.where(up, ratio, 0))
+    loss = jnp.exp(log_p[0]) * jnp.expm1(jnp.where(up, 0, ratio))
+    # Each term is the product of two numbers of one sign: nothing cancels in the sum.
+    return jnp.mean(jnp.sum(jnp.where(up, gain, loss) * ratio, axis=-1), axis=0)
+
+
+def _log_ratio(scores: Float[Array, "order n classes"], log_p: Float[Array, "n classes"]) -> Array:
+    r"""$\log p_g(c) / p_e(c) = \delta_c - \log \sum_{c'} p_e(c') e^{\delta_{c'}}$, for differences $\delta$ of scores.
+
+    Differences are taken first: of close scores they are exact. What they have at the likeliest class of $p_e$ is taken
+    off: a change that all classes share is no change of probabilities.
+    """
+    a, b = scores / 2, scores[0] / 2  # half of a shift as large as the dtype allows is no infinite difference
+    half = a - b
+    lost = (a - (half - (half - a))) - (b + (half - a))  # a - b - half, exactly: what is rounded off a large shift
+    likeliest = jnp.argmax(log_p, axis=-1)[None, :, None]
+    half, lost = (part - jnp.take_along_axis(part, likeliest, axis=-1) for part in (half, lost))
+    delta = 2 * (half + lost)
+    # For small changes 1 + a small number, at least p_e of the likeliest class. Large ones could overflow.
+    large = jnp.max(delta, axis=-1, keepdims=True) > 1
+    near_1 = jnp.log1p(jnp.sum(jnp.exp(log_p) * jnp.expm1(jnp.minimum(delta, 1)), axis=-1, keepdims=True))
+    return delta - jnp.where(large, jax.nn.logsumexp(log_p + delta, axis=-1, keepdims=True), near_1)
 
 
 def same_class_fraction(
@@ -166,7 +197,7 @@ def same_class_fraction(
         Gerken, Kessel, "Emergent Equivariance in Deep Ensembles", ICML 2024, https://arxiv.org/abs/2403.03103
         (figure 3).
     """
-    _check_scores("rotated", rotated, "rotations")
+    outputs, rotated = joined("outputs", outputs), _check_scores("rotated", rotated, "rotations")
     check_finite("outputs", outputs)
     if np.shape(outputs) != np.shape(rotated)[1:]:
         raise ValueError(
@@ -181,14 +212,10 @@ def _predicted(scores: Array) -> Array:
     return jnp.argmax(scores, axis=-1) if isinstance(scores, jax.Array) else np.argmax(np.asarray(scores), axis=-1)
 
 
-def _of_default_dtype(found: Array) -> Array:
-    """A result in the widest dtype that JAX has outside of `with_all_digits`; raise if it has left that."""
-    with np.errstate(over="ignore"):
-        return check_range("outputs", jnp.asarray(kept(found)))
-
-
-def _check_scores(name: str, scores: Array, first: str) -> None:
+def _check_scores(name: str, scores: Array, first: str) -> Array:
+    scores = joined(name, scores)
     check_ndim(name, scores, 3, f"{first}, n, classes")
     check_finite(name, scores)
     if 0 in (np.shape(scores)[0], np.shape(scores)[2]):
         raise ValueError(f"`{name}`: expected at least one element and one class, got shape {np.shape(scores)}.")
+    return scores

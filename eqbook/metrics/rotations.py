@@ -7,10 +7,26 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from eqbook._checks import check_batch, check_function, check_int, check_integers, check_key
+from eqbook._checks import (
+    check_batch,
+    check_finite,
+    check_function,
+    check_int,
+    check_integers,
+    check_key,
+    check_rectangular,
+)
 from eqbook.metrics.orbits import same_class_fraction
 
 Rotate = Callable[[Array, Array], Array]
+
+# What functions raise that look at values, as those of NumPy do, when JAX traces them.
+LOOKS = (
+    jax.errors.ConcretizationTypeError,
+    jax.errors.NonConcreteBooleanIndexError,
+    jax.errors.TracerArrayConversionError,
+    jax.errors.TracerIntegerConversionError,
+)
 
 
 def random_rotation_fraction(
@@ -40,14 +56,14 @@ def random_rotation_fraction(
 
     Raises:
         ValueError: if `x` is no batch, its integers do not fit into those of JAX, or `rotate` or `predict` is no
-            function or returns arrays of another shape.
+            function or returns arrays of another shape, or scores that are no finite real numbers.
 
     References:
         Gerken, Kessel, "Emergent Equivariance in Deep Ensembles", ICML 2024, https://arxiv.org/abs/2403.03103
         (figure 3; the number of angles and the interpolation are not stated there).
     """
     check_batch("x", x)
-    check_int("rotations", rotations, 1)
+    rotations = check_int("rotations", rotations, 1)
     check_function("predict", predict, "lambda x: net.apply(params, x)")
     check_function("rotate", rotate, "eq.groups.rotate_images")
     check_integers("x", x)
@@ -62,12 +78,15 @@ def random_rotation_fraction(
         return predict(turned)
 
     upright = scores(jnp.zeros_like(angles[0]))
-    if np.ndim(upright) != 2 or len(upright) != len(x):
+    check_rectangular("predict", upright)
+    if np.ndim(upright) != 2 or len(upright) != len(x) or np.shape(upright)[1] == 0:
         raise ValueError(f"`predict`: expected scores [n, classes] with n = {len(x)}, got shape {np.shape(upright)}.")
+    check_finite("predict", upright)
     try:
         turned = jax.lax.map(scores, angles) if isinstance(upright, jax.Array) else None
-    except jax.errors.TracerArrayConversionError:  # a function of NumPy arrays
+    except LOOKS:
         turned = None
     if turned is None:  # such as an ensemble's `predict_mean`
         turned = np.stack([np.asarray(scores(angle)) for angle in angles])  # in the dtype that the function returns
+    check_finite("predict", turned)
     return same_class_fraction(upright, turned)

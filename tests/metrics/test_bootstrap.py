@@ -151,3 +151,71 @@ def test_normal_interval(x64):
     assert np.abs(high - (3 + 2.5758 * 2)).max() < 4 * error
     low, high = normal_interval([1.0, 2.0, 3.0], level=0.6826894921)
     np.testing.assert_allclose([low, high], [1.0, 3.0], rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", [">f8", "longdouble"])
+def test_other_floats_of_numpy_keep_their_digits(kind):
+    values = 1e10 + np.arange(9.0)
+    ends = bootstrap_interval(jax.random.key(0), values.astype(kind), resamples=np.int8(100))
+    assert all(isinstance(end, np.ndarray) and end.dtype == np.float64 for end in ends)
+    np.testing.assert_array_equal(ends, bootstrap_interval(jax.random.key(0), values, resamples=100))
+
+
+def test_known_numbers_inside_transformations(quick_to_compile):
+    """With a statistic of known numbers all digits count; one of abstract numbers has those of JAX."""
+    key, values, one = jax.random.key(0), 1e10 + np.arange(9.0), jnp.asarray(1.0)
+
+    def width(a, values=values, statistic=None):
+        low, high = bootstrap_interval(key, values, statistic, resamples=50)
+        return a * (high - low)
+
+    expected = width(1.0)
+    assert 1 < expected < 6
+    for found in (jax.jit(width)(one), jax.jit(lambda a: width(a, statistic=jnp.mean))(one)):
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+    near_0 = values - 1e10
+    of_abstract = lambda a: width(1.0, values=near_0, statistic=lambda sample: a * jnp.mean(sample))  # noqa: E731
+    for found in (jax.jit(jax.grad(of_abstract))(one), jax.vmap(of_abstract)(one[None])[0]):
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_lists_of_abstract_numbers():
+    found = jax.jit(lambda a: bootstrap_interval(jax.random.key(0), [a, 1.0, 2.0]))(0.0)
+    np.testing.assert_allclose(found, bootstrap_interval(jax.random.key(0), [0.0, 1.0, 2.0]), rtol=1e-6)
+
+
+def test_statistic_of_complex_numbers():
+    with pytest.raises(ValueError, match="`statistic`.*complex"):
+        bootstrap_interval(jax.random.key(0), np.arange(3.0), lambda sample: 1j * jnp.mean(sample))
+
+
+def test_normal_interval_in_any_unit():
+    """Squares of these leave the range of double precision."""
+    draws = np.array([[1.0, -3.0], [3.0, 0.5], [2.0, 0.0]])
+    expected = np.array(normal_interval(draws))
+    for exponent in (-1070, -665, 665, 1020):
+        unit = np.ldexp(1.0, exponent)
+        if exponent > -1000:
+            np.testing.assert_array_equal(normal_interval(draws * unit), expected * unit)
+        else:  # of a subnormal number few digits are left
+            np.testing.assert_allclose(normal_interval(draws * unit), expected * unit, atol=np.ldexp(1.0, -1073))
+    np.testing.assert_array_equal(normal_interval(draws * [1e-200, 1e200])[0] < 0, [True, True])
+    np.testing.assert_array_equal(normal_interval(np.zeros(3)), [0, 0])
+
+
+def test_normal_interval_of_the_highest_level():
+    """The quantile of 1 - 2^-54 is 8.29; (1 + level) / 2 is rounded to 1."""
+    low, high = normal_interval([1.0, 2.0, 3.0], level=1 - 2.0**-53)
+    np.testing.assert_allclose([low, high], [2 - 8.2924, 2 + 8.2924], atol=1e-3)
+
+
+@pytest.mark.parametrize("draws", [[1e308, 1.5e308], [[-1e308, 0.0], [1e308, 0.0]]])
+def test_normal_interval_that_leaves_the_range(draws):
+    with pytest.raises(ValueError, match="`draws`: expected numbers that stay finite in float64"):
+        normal_interval(draws)
+
+
+def test_normal_interval_of_abstract_draws():
+    for call in (normal_interval, lambda draws: normal_interval([draws[0], 1.0])):
+        with pytest.raises(ValueError, match="`draws`: expected numbers, got an abstract value"):
+            jax.jit(call)(jnp.ones(3))

@@ -304,3 +304,134 @@ def test_spreads_that_jax_would_narrow():
     np.testing.assert_allclose(orbit_kl(outputs), orbit_kl(outputs - 1e9), rtol=1e-5)
     with pytest.raises(ValueError, match="stay finite in float32"):
         orbit_mse(1e30 * (outputs - 1e9), eq.groups.TrivialAction(eq.cyclic(4)))
+
+
+FAR = np.array([[[1e10]], [[1e10 + 1]]])
+TRIVIAL_C2 = eq.groups.TrivialAction(eq.cyclic(2))
+SCORES = np.array([[[1e9, 1e9]], [[1e9 + 1, 1e9]]])
+
+
+@pytest.mark.parametrize("kind", [">f8", "longdouble"])
+def test_other_floats_of_numpy_keep_their_digits(kind, dtype):
+    for metric, outputs, expected in (
+        (lambda o: orbit_mse(o, TRIVIAL_C2), FAR, [0.5]),
+        (relative_orbit_std, FAR[..., 0], [5e-11]),
+        (orbit_kl, SCORES, [np.tanh(0.5) / 4]),  # two classes with probabilities (1 +- tanh) / 2
+    ):
+        found = metric(outputs.astype(kind))
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found, metric(outputs), rtol=1e-6)
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_known_numbers_inside_transformations():
+    """A constant of NumPy has the digits there that it has outside, and is looked at."""
+    for metric, outputs in (
+        (lambda o: orbit_mse(o, TRIVIAL_C2), FAR),
+        (lambda o: orbit_mse(o, np.ones((2, 1, 1))), FAR),
+        (orbit_kl, SCORES),
+    ):
+        times = lambda a: a * metric(outputs)[0]  # noqa: B023, E731
+        expected = float(metric(outputs)[0])
+        assert expected > 0.1
+        for one in (jax.jit(times), jax.grad(times)):
+            np.testing.assert_allclose(one(1.0), expected, rtol=1e-6)
+        for many in (jax.vmap(times), lambda a: jax.lax.map(times, a)):  # noqa: B023
+            np.testing.assert_allclose(many(jnp.ones(2)), expected, rtol=1e-6)
+    with pytest.raises(ValueError, match="`outputs`: expected numbers that stay finite in float32"):
+        jax.jit(lambda a: a * orbit_mse(1e30 * FAR, TRIVIAL_C2))(1.0)
+    # Beside an abstract array these are numbers of 32 bits, as all others.
+    found = jax.jit(lambda m: orbit_mse(np.array([[[1.0]], [[2.0]]]), m))(jnp.ones((2, 1, 1)))
+    np.testing.assert_allclose(found, [0.5])
+
+
+def test_lists_of_abstract_numbers():
+    matrices = [[[1.0]], [[1.0]]]
+    for metric in (
+        lambda a: orbit_mse([[[a]], [[1.0]]], TRIVIAL_C2),
+        lambda a: orbit_mse([[[a]], [[1.0]]], [[[1.0]], [[a * 10]]]),
+        lambda a: orbit_mse(jnp.array([[[a]], [[1.0]]]), matrices),
+        lambda a: orbit_kl([[[a, 0.0]], [[1.0, 2.0]]]),
+        lambda a: relative_orbit_std([[a], [1.0]]),
+        lambda a: orbit_same_predictions([[[a, 0.0]], [[1.0, 2.0]]]),
+        lambda a: same_class_fraction([[a, 0.0]], [[[1.0, a]], [[1.0, 2.0]]]),
+    ):
+        np.testing.assert_allclose(jax.jit(metric)(0.1), metric(0.1), rtol=1e-5)
+
+
+def double(scores):
+    """The divergence by its definition, of scores of any precision in double."""
+    log_p = special.log_softmax(np.asarray(scores, np.float64), axis=-1)
+    change = log_p - log_p[0]
+    return np.mean(np.sum(np.exp(log_p[0]) * np.expm1(change) * change, -1), 0)
+
+
+@pytest.mark.parametrize("shift", [0.0, 100.0])
+@pytest.mark.parametrize("size", [1e-7, 1e-6, 1e-4, 1e-2, 1.0])
+def test_orbit_kl_of_small_changes_keeps_its_digits(size, shift):
+    """Of differences of log-probabilities in single precision a change of 1e-7 would keep no digit."""
+    by_hand = np.array([[[0, 0.5, -1]], [[size, 0.5, -1 - size]]])
+    many = np.random.default_rng(0).normal(size=(4, 1, 10)) * np.array([0, size, size, 1]).reshape(4, 1, 1)
+    for scores in (by_hand, np.random.default_rng(1).normal(size=(1, 1, 10)) + many):
+        scores = (scores + shift * np.arange(len(scores))[:, None, None]).astype(np.float32)
+        expected = double(scores)
+        if expected == 0:  # the shift has rounded the change away
+            continue
+        for found in (orbit_kl(scores), jax.jit(orbit_kl)(scores)):
+            np.testing.assert_allclose(found, expected, rtol=100 * tolerance(np.float32) / 8)
+
+
+def test_orbit_kl_whose_shift_leaves_the_dtype():
+    scores = np.array([[[3e38, 3e38]], [[-3e38, -3e38]]], np.float32)
+    np.testing.assert_array_equal(orbit_kl(scores), [0])
+
+
+def test_derivatives_of_orbit_kl(x64, quick_to_compile):
+    """Where all elements agree the first vanishes, and the second is the Fisher information."""
+    scores = jnp.asarray(np.random.default_rng(0).normal(size=4))
+    p = jax.nn.softmax(scores)
+    divergence = lambda change: orbit_kl(jnp.stack([scores, scores + change])[:, None])[0]  # noqa: E731
+    np.testing.assert_allclose(jax.jit(jax.grad(divergence))(jnp.zeros(4)), 0, atol=1e-15)
+    fisher = jnp.diag(p) - jnp.outer(p, p)
+    np.testing.assert_allclose(
+        jax.jit(jax.hessian(divergence))(jnp.zeros(4)), fisher, atol=1e-14
+    )  # twice, over two elements
+
+
+def by_float(x):
+    return x * float(x[0, 0] > -9)
+
+
+def by_branch(x):
+    return x if x[0, 0] > -9 else -x
+
+
+def by_index(x):
+    return x + len(range(x[0, 0].astype(int) - x[0, 0].astype(int)))
+
+
+def by_mask(x):
+    return x * len(x[x[:, 0] > -9]) / len(x)
+
+
+@pytest.mark.parametrize("look", [by_float, by_branch, by_index, by_mask])
+def test_predictors_that_look_at_values(look):
+    x = normal(3, (6, 2))
+    found = random_rotation_fraction(jax.random.key(0), lambda x: sector(look(x)), turn, x, np.int8(7))
+    np.testing.assert_array_equal(found, random_rotation_fraction(jax.random.key(0), sector, turn, x, 7))
+
+
+@pytest.mark.parametrize(
+    ("predict", "message"),
+    [
+        (lambda x: x * jnp.nan, "`predict`: expected finite numbers"),
+        (lambda x: jnp.where(x == jnp.ones(2), x, jnp.nan), "`predict`: expected finite numbers"),  # once it is turned
+        (lambda x: x > 0, "`predict`: expected an array of real numbers, got dtype bool"),
+        (lambda x: 1j * x, "`predict`: expected an array of real numbers, got dtype complex64"),
+        (lambda x: x[:, :0], r"`predict`: expected scores \[n, classes\]"),
+        (lambda x: [[1.0], [1.0, 2.0], [1.0]], "`predict`: expected an array, got lists that differ in length"),
+    ],
+)
+def test_predictors_that_make_no_scores(predict, message):
+    with pytest.raises(ValueError, match=message):
+        random_rotation_fraction(jax.random.key(0), predict, turn, np.ones((3, 2), np.float32), 3)
