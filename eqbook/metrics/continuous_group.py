@@ -9,17 +9,30 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from eqbook._checks import as_float, check_batch, check_int, check_key, check_net, check_range, check_same_features
+from eqbook._checks import (
+    as_float,
+    check_batch,
+    check_int,
+    check_key,
+    check_net,
+    check_range,
+    check_same_features,
+    joined,
+)
 from eqbook.dynamics import EnsembleLaw, Schedule
 from eqbook.grams import gram
 from eqbook.layers import Sequential
+from eqbook.metrics.wide import in_all_digits, is_narrowed, narrowed
 
 
 def kernel_distance(net: Sequential, x1: Float[Array, "n ..."], x2: Float[Array, "n ..."]) -> Float[Array, " n"]:
     r"""$d_\Theta(x, x') = \sqrt{\Theta(x, x) + \Theta(x', x') - 2 \Theta(x, x')}$, for pairs.
 
     It is the distance of $x$ and $x'$ in the feature space of the NTK: the root mean square over initialisations of
-    $\|\partial_\theta f(x) - \partial_\theta f(x')\|$. Between close inputs half of the digits cancel: use float64.
+    $\|\partial_\theta f(x) - \partial_\theta f(x')\|$. Between close inputs half of the digits cancel: a distance below
+    $\sqrt{\epsilon\, \Theta(x, x)}$, with $\epsilon$ that of the dtype, or one whose square is too small for the dtype
+    is rounding, and may come out as 0. Use float64: NumPy's numbers of 64 bits keep their digits also where JAX has 32,
+    and only the result is narrowed.
 
     Args:
         net: network; its infinite-width NTK is $\Theta$.
@@ -27,15 +40,22 @@ def kernel_distance(net: Sequential, x1: Float[Array, "n ..."], x2: Float[Array,
         x2: inputs $x'$, one for each, `[n, ...]`.
 
     Raises:
-        ValueError: if the two are no batches of the same shape.
+        ValueError: if the two are no batches of the same shape, or a kernel or distance has left the dtype.
     """
+    x1, x2 = joined("x1", x1), joined("x2", x2)
     check_batch("x1", x1)
     check_batch("x2", x2)
     check_same_features("x1", x1, "x2", x2)
     if len(x1) != len(x2):
         raise ValueError(f"`x2`: expected {len(x1)} inputs, one for each in `x1`, got {len(x2)}.")
-    theta = jnp.stack([gram(net, jnp.stack([a, b]), kinds=("ntk",)).ntk for a, b in zip(as_float(x1), as_float(x2))])
-    return jnp.sqrt(jnp.maximum(theta[:, 0, 0] + theta[:, 1, 1] - 2 * theta[:, 0, 1], 0))
+
+    def distance() -> Array:
+        pairs = zip(as_float(x1), as_float(x2))
+        theta = jnp.stack([gram(net, jnp.stack(pair), kinds=("ntk",)).ntk for pair in pairs])
+        return jnp.sqrt(jnp.maximum(theta[:, 0, 0] + theta[:, 1, 1] - 2 * theta[:, 0, 1], 0))
+
+    found = in_all_digits(distance, *((x1, x2) if is_narrowed(x1) else (x2, x1)))
+    return narrowed("x1` and `x2", found)
 
 
 def rkhs_norm(law: EnsembleLaw, t: float, schedule: Schedule | None = None) -> Float[Array, " k"]:
@@ -83,7 +103,8 @@ def continuous_group_bound(
     $\rho(g) x$ and $\rho(b) x$ for $x, x'$, with $b \in B$ close to $g$. Since $\mu_t(\rho(b) x) = \mu_t(x)$,
     $|\mu_t(\rho(g) x) - \mu_t(x)| \le \|\mu_t\|_\Theta \min_{b} d_\Theta(\rho(g) x, \rho(b) x)$.
     Against lemma 6.2 of the paper (`continuous_group_constant`) it needs no Lipschitz constant, so it holds for relu,
-    whose gradients have none; it does not take absolute values of $H_t Y$; and nothing in it is an estimate.
+    whose gradients have none; it does not take absolute values of $H_t Y$; and nothing in it is an estimate. It holds
+    up to rounding, which between close inputs is that of `kernel_distance`.
 
     Args:
         net: network; its infinite-width NTK is $\Theta$.
@@ -97,13 +118,13 @@ def continuous_group_bound(
         A bound for each pair and each output, in the unit of the outputs.
 
     Raises:
-        ValueError: as `kernel_distance` and `EnsembleLaw.mean`.
+        ValueError: as `kernel_distance` and `EnsembleLaw.mean`, or if the bound has left the dtype.
 
     References:
         Gerken, Kessel, "Emergent Equivariance in Deep Ensembles", ICML 2024, https://arxiv.org/abs/2403.03103
         (lemma 6.2 is what this sharpens).
     """
-    return kernel_distance(net, x1, x2)[:, None] * rkhs_norm(law, t, schedule)
+    return check_range("x1`, `x2` and `law", kernel_distance(net, x1, x2)[:, None] * rkhs_norm(law, t, schedule))
 
 
 def continuous_group_constant(
@@ -149,20 +170,21 @@ def continuous_group_constant(
         $C(x)$ for each input and output of `law`, in units of the outputs, and its standard error.
 
     Raises:
-        ValueError: if `net`, `key` or `law` is none, a batch does not fit the others or the network has more than one
-            output.
+        ValueError: if `net`, `key` or `law` is none, a batch does not fit the others, the network has more than one
+            output, or the constant has left the dtype.
 
     References:
         Gerken, Kessel, "Emergent Equivariance in Deep Ensembles", ICML 2024, https://arxiv.org/abs/2403.03103
         (lemma 6.2; the constant is written out here from its proof).
     """
-    for name, batch in (("x", x), ("x_train", x_train), ("region", region)):
+    batches = {name: joined(name, batch) for name, batch in (("x", x), ("x_train", x_train), ("region", region))}
+    for name, batch in batches.items():
         check_batch(name, batch)
-        check_same_features("x", x, name, batch)
-    check_int("members", members, 2)
+        check_same_features("x", batches["x"], name, batch)
+    members = check_int("members", members, 2)
     check_net("net", net)
     check_key("key", key)
-    x, x_train, region = as_float(x), as_float(x_train), as_float(region)
+    x, x_train, region = (narrowed(name, batch) for name, batch in batches.items())
     a = _coefficients(law, t, schedule)
     if len(a) != len(x_train):
         raise ValueError(f"`x_train`: expected the {len(a)} training inputs of `law`, got {len(x_train)}.")
@@ -173,10 +195,14 @@ def continuous_group_constant(
         return jnp.matmul(norms, constants, precision="highest")
 
     products = jax.lax.map(member, jax.random.split(key, members))  # [members, n]
-    norms = jnp.linalg.norm(x_train.reshape(len(x_train), -1), axis=1)
+    # In units of powers of 2, as for `rkhs_norm`.
+    flat, exponents = _in_units(x_train.reshape(len(x_train), -1).T)
+    norms = jnp.ldexp(jnp.linalg.norm(flat, axis=0), exponents)
     weight = jnp.matmul(norms, jnp.abs(a), precision="highest")  # [k]
-    error = jnp.std(products, axis=0, ddof=1) / np.sqrt(members)
-    return jnp.mean(products, axis=0)[:, None] * weight, error[:, None] * weight
+    products, exponents = _in_units(check_range("x` and `region", products))
+    mean, error = jnp.mean(products, axis=0), jnp.std(products, axis=0, ddof=1) / np.sqrt(members)
+    found = [jnp.ldexp(part, exponents)[:, None] * weight for part in (mean, error)]
+    return tuple(check_range("x`, `x_train`, `region` and `law", part) for part in found)
 
 
 def _coefficients(law: EnsembleLaw, t: float, schedule: Schedule | None) -> Float[Array, "n k"]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from eqbook._checks import check_finite, check_int, check_number
+from eqbook._checks import check_finite, check_int, check_known, check_number
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,14 @@ def cyclic_covering_radius(n: int, frequency: int = 1) -> float:
         Gerken, Kessel, "Emergent Equivariance in Deep Ensembles", ICML 2024, https://arxiv.org/abs/2403.03103
         (lemma 6.2, which defines $\epsilon$).
     """
-    check_int("n", n, 1)
-    if check_int("frequency", frequency, 1) > n:
+    n, frequency = check_int("n", n, 1), check_int("frequency", frequency, 1)
+    if frequency > n:
         raise ValueError(
             f"`frequency`: expected at most {n}, the order of the subgroup, got {frequency}; the element halfway "
             "between two of the subgroup is then not the furthest in every frequency."
         )
-    return float(2 * np.sin(frequency * np.pi / (2 * n)))
+    # A quotient of integers is a float where they are too large to be one.
+    return float(2 * np.sin(np.pi * (frequency / (2 * n))))
 
 
 def so3_covering_radius(
@@ -74,7 +75,7 @@ def so3_covering_radius(
         `CoveringRadius` with `lower` and `upper`.
 
     Raises:
-        ValueError: if a matrix is not a rotation, or `tol` is not positive.
+        ValueError: if a matrix is not a rotation or abstract (inside `jit`), or `tol` is not positive.
 
     References:
         Gerken, Kessel, "Emergent Equivariance in Deep Ensembles", ICML 2024, https://arxiv.org/abs/2403.03103
@@ -82,7 +83,7 @@ def so3_covering_radius(
     """
     quaternions = rotations_to_quaternions(rotations)
     tol = check_number("tol", tol, positive=True)
-    check_int("max_cells", max_cells, 4)
+    max_cells = check_int("max_cells", max_cells, 4)
     faces, centres, half = np.arange(4), np.zeros((4, 3)), 1.0
     best, upper, dropped = 0.0, np.pi / 2, 0.0
     while len(centres) and len(centres) <= max_cells:
@@ -111,8 +112,9 @@ def rotations_to_quaternions(rotations: Float[np.ndarray, "b 3 3"]) -> Float[np.
         rotations: rotation matrices, `[b, 3, 3]`.
 
     Raises:
-        ValueError: if one is not orthogonal with determinant 1.
+        ValueError: if one is not orthogonal with determinant 1, or abstract (inside `jit`).
     """
+    check_known("rotations", rotations)
     check_finite("rotations", rotations)
     R = np.asarray(rotations, np.float64)
     if R.ndim != 3 or R.shape[1:] != (3, 3) or len(R) == 0:

@@ -205,3 +205,66 @@ POINT = X[:1]
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call(law_of(NET, X, Y))
+
+
+ONE_LAYER = eq.Sequential(eq.Dense(1))
+
+
+def test_distances_of_close_inputs_in_double_precision():
+    """The kernel of one layer is the product of its inputs over their number: in single precision all digits cancel."""
+    law = eq.EnsembleLaw(np.eye(2), y=np.array([[3.0], [4.0]]))
+    for x1, x2 in (
+        (np.array([[1e4, 0.0]]), np.array([[1e4, 1.0]])),
+        ([[1e4, 0.0]], [[1e4, 1.0]]),
+        (np.array([[1e4, 0.0]], np.float32), np.array([[1e4, 1.0]])),
+        (np.array([[1e4, 0.0]]), np.array([[1e4, 1.0]], np.float32)),
+    ):
+        found = kernel_distance(ONE_LAYER, x1, x2)
+        assert found.dtype == jnp.result_type(float)
+        np.testing.assert_allclose(found, [np.sqrt(0.5)], rtol=1e-6)
+        np.testing.assert_allclose(
+            continuous_group_bound(ONE_LAYER, law, np.inf, x1, x2), [[5 * np.sqrt(0.5)]], rtol=1e-6
+        )
+    for unit in (1e-30, 1e30):
+        found = kernel_distance(ONE_LAYER, [[unit, 0.0]], [[0.0, unit]])
+        np.testing.assert_allclose(found, [unit], rtol=1e-6)
+    inside = jax.jit(lambda a: a * kernel_distance(ONE_LAYER, np.array([[1e4, 0.0]]), np.array([[1e4, 1.0]])))(1.0)
+    np.testing.assert_allclose(inside, [np.sqrt(0.5)], rtol=1e-6)
+
+
+def test_distances_of_abstract_inputs():
+    for call in (
+        lambda a: kernel_distance(NET, [[a, 1.0]], [[0.5, 2.0]]),
+        lambda a: kernel_distance(NET, a * jnp.ones((1, 2)), np.array([[0.5, 2.0]])),
+    ):
+        np.testing.assert_allclose(jax.jit(call)(0.3), call(0.3), rtol=1e-4)
+
+
+def test_results_that_leave_the_dtype():
+    large = eq.EnsembleLaw(np.eye(2), y=np.full((2, 1), 1e30))
+    with pytest.raises(ValueError, match="`x1`, `x2` and `law`: expected numbers that stay finite in float32"):
+        continuous_group_bound(ONE_LAYER, large, np.inf, [[1e19, 0.0]], [[0.0, 1e19]])
+    with pytest.raises(ValueError, match="`x1` and `x2`: expected numbers that stay finite in float32"):
+        kernel_distance(ONE_LAYER, [[1e100, 0.0]], [[0.0, 1e100]])
+    with pytest.raises(ValueError, match="`x1`: expected inputs whose kernels are finite numbers of float64"):
+        kernel_distance(ONE_LAYER, [[1e200, 2.0]], [[0.0, 1.0]])
+    arguments = dict(net=ONE_LAYER, key=jax.random.key(0), t=1.0, x=[[1.0, 2.0]], members=2)
+    for changes, message in (
+        (dict(law=large, x_train=1e10 * np.eye(2), region=np.eye(2)), "`x`, `x_train`, `region` and `law`: expected"),
+        (dict(law=large, x_train=np.eye(2), region=1e200 * np.eye(2)), "`region`: expected numbers that stay finite"),
+        (dict(law=large, x_train=np.eye(2), region=np.eye(2), x=[[3e38, 3e38]]), "`x` and `region`: expected numbers"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            continuous_group_constant(**arguments | changes)
+
+
+def test_constant_whose_squares_leave_the_dtype():
+    """The norm of a training input is a number where its square is none. Members are counted in 8 bits."""
+    net, law, x = eq.Sequential(eq.Dense(3), eq.Dense(1)), eq.EnsembleLaw(np.eye(2), y=np.ones((2, 1))), [[1.0, 2.0]]
+    one, small, large = (
+        np.array(continuous_group_constant(net, jax.random.key(0), law, 1.0, x, size * np.eye(2), x, members))
+        for size, members in ((1.0, 3), (1e-25, np.int8(3)), (1e25, np.int8(3)))
+    )
+    assert (one > 0).all()
+    np.testing.assert_allclose(small, 1e-25 * one, rtol=1e-5)
+    np.testing.assert_allclose(large, 1e25 * one, rtol=1e-5)

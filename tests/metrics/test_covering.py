@@ -1,5 +1,6 @@
 """Covering radii: by a fine grid on the circle, by known polytopes, and by the convex hull of quaternions."""
 
+import jax
 import numpy as np
 import pytest
 from scipy.spatial import ConvexHull
@@ -125,3 +126,18 @@ def test_quaternions_give_the_rotation_back():
 def test_bad_input(call, argument):
     with pytest.raises(ValueError, match=f"`{argument}`"):
         call()
+
+
+def test_small_and_large_integers():
+    """Of 8 bits twice 100 is -56; and 10^400 is no float."""
+    np.testing.assert_allclose(cyclic_covering_radius(np.int8(100)), 2 * np.sin(np.pi / 200), rtol=1e-12)
+    assert cyclic_covering_radius(np.int8(100), np.int8(100)) == 2
+    assert cyclic_covering_radius(10**400, 10**400) == 2
+    np.testing.assert_allclose(cyclic_covering_radius(10**400, 10**395), np.pi * 1e-5, rtol=1e-9)
+    rotations = Rotation.create_group("D2").as_matrix()
+    assert so3_covering_radius(rotations, 0.1, np.int8(100)) == so3_covering_radius(rotations, 0.1, 100)
+
+
+def test_abstract_rotations():
+    with pytest.raises(ValueError, match="`rotations`: expected numbers, got an abstract value"):
+        jax.jit(lambda matrices: so3_covering_radius(matrices).upper)(np.eye(3)[None])
