@@ -13,6 +13,8 @@ from eqbook._checks import (
     check_function,
     check_int,
     check_key,
+    check_known,
+    check_numeric,
     check_range,
     check_rectangular,
 )
@@ -47,20 +49,23 @@ def disjoint_ensembles(outputs: Shaped[Array, "members ..."], size: int) -> Shap
         fill an ensemble are left out.
 
     Raises:
-        ValueError: if an output is not finite, or `size` is not between 1 and the number of members.
+        ValueError: if an output is not finite or abstract (inside `jit`), or `size` is not between 1 and the number of
+            members.
     """
+    check_known("outputs", outputs)
     check_finite("outputs", outputs, real=False)
     outputs = np.asarray(outputs)
     members = outputs.shape[0] if outputs.ndim else 0
-    check_int("size", size, 1)
+    size = check_int("size", size, 1)
     if size > members:
         raise ValueError(f"`size`: expected at most the {members} members of `outputs`, got {size}; train more.")
     count = members // size
-    # NumPy adds bfloat16 in bfloat16, where 256 + 1 = 256.
-    wide, kept = (np.float64, outputs.dtype) if _is_narrow(outputs.dtype) else (None, None)
+    # NumPy adds members one after the other, float32 in float32 and bfloat16 in bfloat16, where 256 + 1 = 256.
+    wide = np.complex128 if outputs.dtype.kind == "c" else np.float64
+    narrow = _is_narrower(outputs.dtype, wide)
     with np.errstate(over="ignore"):
-        means = outputs[: count * size].reshape(count, size, *outputs.shape[1:]).mean(1, dtype=wide)
-        return check_range("outputs", means if kept is None else means.astype(kept))
+        means = outputs[: count * size].reshape(count, size, *outputs.shape[1:]).mean(1, dtype=wide if narrow else None)
+        return check_range("outputs", means.astype(outputs.dtype) if narrow else means)
 
 
 def bootstrap_ensembles(
@@ -83,28 +88,31 @@ def bootstrap_ensembles(
         `BootstrapDraws`.
 
     Raises:
-        ValueError: if there are fewer than two members or inputs, an output is not finite, or `metric` is no function
-            or returns another shape.
+        ValueError: if there are fewer than two members or inputs, an output is not finite, `key` or an output is
+            abstract (inside `jit`), or `metric` is no function or returns another shape or what is no finite number.
 
     References:
         Owen, "The pigeonhole bootstrap", Annals of Applied Statistics 1, 2007.
     """
+    check_known("outputs", outputs)
+    check_known("key", key, "one random key")
     check_rectangular("outputs", outputs)
     outputs = np.asarray(outputs)
     if outputs.dtype.kind in "biu":  # a mean of integers is none
         outputs = outputs.astype(np.float64)
-    elif _is_narrow(outputs.dtype):  # nor is one whose sum is rounded to a few digits at every step
+    elif _is_narrower(outputs.dtype, np.float32):  # nor is one whose sum is rounded to a few digits at every step
         outputs = outputs.astype(np.float32)
     if outputs.ndim != 4 or min(outputs.shape[0], outputs.shape[2]) < 2:
         expected = "[members, order, n, features] with at least 2 members and 2 inputs"
         raise ValueError(f"`outputs`: expected {expected}, got shape {outputs.shape}.")
     check_finite("outputs", outputs)
-    check_int("resamples", resamples, 2)
+    resamples = check_int("resamples", resamples, 2)
     check_key("key", key)
     check_function("metric", metric, "eqbook.metrics.orbit_same_predictions")
     members, _, n, _ = outputs.shape
     own = np.stack([_values(metric, member, n) for member in outputs])
-    rng = np.random.default_rng(np.asarray(jax.random.bits(key, (4,))))
+    with jax.ensure_compile_time_eval():  # inside of the user's jit too
+        rng = np.random.default_rng(np.asarray(jax.random.bits(key, (4,))))
     chosen = rng.multinomial(members, np.full(members, 1 / members), resamples) / members
     inputs = rng.multinomial(n, np.full(n, 1 / n), resamples) / n
     flat = outputs.reshape(members, -1)
@@ -115,13 +123,21 @@ def bootstrap_ensembles(
     return BootstrapDraws(np.array(ensemble), np.einsum("rm,mi,ri->r", chosen, own, inputs))
 
 
-def _is_narrow(dtype: np.dtype) -> bool:
-    """Whether a dtype is a floating one of fewer than 32 bits."""
-    return bool(jnp.issubdtype(dtype, jnp.floating)) and dtype.itemsize < 4  # NumPy does not know bfloat16 as floating
+def _is_narrower(dtype: np.dtype, other: type) -> bool:
+    """Whether a dtype is one of rounded numbers of fewer bits than another."""
+    # jnp, not np: NumPy does not know bfloat16 as floating.
+    return bool(jnp.issubdtype(dtype, jnp.inexact)) and dtype.itemsize < np.dtype(other).itemsize
 
 
 def _values(metric: Metric, outputs: np.ndarray, n: int) -> np.ndarray:
-    values = np.asarray(metric(outputs), np.float64)
+    made = metric(outputs)
+    check_known("metric", made)
+    check_numeric("metric", made)
+    values = np.asarray(made)
+    if np.iscomplexobj(values):
+        raise ValueError(f"`metric`: expected real numbers, got dtype {values.dtype}; take the real parts.")
+    values = values.astype(np.float64)
+    check_finite("metric", values)
     if values.shape != (n,):
         raise ValueError(f"`metric`: expected one value for each input, [{n}], got shape {values.shape}.")
     return values

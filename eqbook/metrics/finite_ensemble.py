@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from eqbook._checks import as_float, check_finite, check_int, check_range
+from eqbook._checks import as_float, check_finite, check_int, check_known, check_range, is_abstract, joined
 
 
 def finite_ensemble_tail(
@@ -28,24 +28,29 @@ def finite_ensemble_tail(
         members: number $M$ of members.
 
     Returns:
-        Bounds of the dtype of `delta` and `variance` together, computed in at least 32 bits.
+        Bounds of the dtype of `delta` and `variance` together, computed in 64 bits of what is known, else in at least
+        32.
 
     Raises:
-        ValueError: if a number is not finite, `delta` is not positive or a variance is negative. Abstract values
-            (inside `jit`) pass: they cannot be looked at.
+        ValueError: if a number is not finite, `delta` is not positive, a variance is negative or the shapes do not go
+            together. Abstract values (inside `jit`) pass: they cannot be looked at.
 
     References:
         Gerken, Kessel, "Emergent Equivariance in Deep Ensembles", ICML 2024, https://arxiv.org/abs/2403.03103
         (lemma 6.1); proved in the chapter on emergent equivariance.
     """
     root = _root(members)
+    delta, variance = joined("delta", delta), joined("variance", variance)
     _check_positive("delta", delta)
     _check_variance(variance)
-    xp, dtype, (delta, variance, root) = _wide(delta, variance, root=root)
+    _check_together(delta=delta, variance=variance)
+    dtype, xp = _dtype(delta, variance), _module(delta, variance)
     with np.errstate(all="ignore"):  # infinite units and exponents have the right limits
         # No variance: no deviation. The root has an infinite slope there, which must not reach the gradient.
-        ratio = xp.sqrt(xp.where(variance > 0, variance, 1)) / root / delta
-        some = (variance > 0) & (ratio > 1e-3)  # below, the exponential is 0 in every dtype, and its slope as well
+        variance, own = _wide(variance), _module(variance)
+        sigma = own.where(variance > 0, own.sqrt(own.where(variance > 0, variance, 1)), 0)
+        ratio = sigma / root / _wide(delta)
+        some = ratio > 1e-3  # below, the exponential is 0 in every dtype, and its slope as well
         safe = xp.where(some, ratio, 1)
         bound = xp.where(some, np.sqrt(2 / np.pi) * safe * xp.exp(-0.5 / safe**2), 0)
         return jnp.asarray(xp.minimum(bound, 1).astype(dtype))
@@ -65,22 +70,24 @@ def finite_ensemble_deviation(
         members: number $M$ of members.
 
     Returns:
-        Deviations of the dtype of `variance`, computed in at least 32 bits.
+        Deviations of the dtype of `variance`, computed in 64 bits of what is known, else in at least 32.
 
     Raises:
-        ValueError: if `epsilon` is not between 0 and 1, a variance is negative or not finite, or the deviation has left
-            the dtype. Abstract values (inside `jit`) pass: they cannot be looked at.
+        ValueError: if `epsilon` is not between 0 and 1, a variance is negative or not finite, the shapes do not go
+            together, or the deviation has left the dtype. Abstract values (inside `jit`) pass: they cannot be looked
+            at.
 
     References:
         As `finite_ensemble_tail`.
     """
     root = _root(members)
+    epsilon, variance = joined("epsilon", epsilon), joined("variance", variance)
     _check_variance(variance)
     squared = _squared_deviation(epsilon)
-    xp, dtype, (variance, root) = _wide(variance, root=root)
+    _check_together(epsilon=epsilon, variance=variance)
     with np.errstate(over="ignore"):
-        found = xp.sqrt(variance) / root * squared**0.5
-        return jnp.asarray(check_range("variance", found.astype(dtype)))
+        found = _module(variance).sqrt(_wide(variance)) / root * squared**0.5
+        return jnp.asarray(check_range("variance", found.astype(_dtype(variance))))
 
 
 def members_needed(
@@ -105,13 +112,13 @@ def members_needed(
         As `finite_ensemble_tail`.
     """
     for name, value in (("epsilon", epsilon), ("delta", delta), ("variance", variance)):
-        if isinstance(value, jax.core.Tracer):
-            raise ValueError(f"`{name}`: expected numbers, got an abstract value; call this outside of `jit`.")
+        check_known(name, value)
     _check_positive("delta", delta)
     _check_variance(variance)
-    variance = np.asarray(variance, np.float64)
-    with np.errstate(over="ignore"):
-        found = np.ceil((np.sqrt(variance * _squared_deviation(epsilon)) / np.asarray(delta, np.float64)) ** 2)
+    squared = _squared_deviation(epsilon)
+    _check_together(epsilon=epsilon, delta=delta, variance=variance)
+    with np.errstate(over="ignore"):  # roots first: their product stays in the range
+        found = np.ceil((np.sqrt(_wide(variance)) * np.sqrt(squared) / _wide(delta)) ** 2)
     return check_range("variance` and `delta", np.maximum(found, 1))
 
 
@@ -127,7 +134,7 @@ def wright_omega(y: Float[np.ndarray, "..."]) -> Float[np.ndarray, "..."]:
     References:
         Corless, Jeffrey, "The Wright omega Function", 2002.
     """
-    xp = jnp if isinstance(y, jax.core.Tracer) else np
+    xp = _module(y)
     y = y if xp is jnp else np.asarray(y, np.float64)
     exponential = xp.exp(xp.minimum(y, 1))
     # Both starts are below the root: log(w) < log(y) for y > 1, and e^w < 1 / (1 - w) for w < 1.
@@ -143,8 +150,7 @@ def _squared_deviation(epsilon: Float[Array, "..."]) -> Float[Array, "..."]:
     Abstract $\epsilon$ have the precision that they have, of at least 32 bits.
     """
     if isinstance(epsilon, jax.core.Tracer):
-        _, _, (epsilon,) = _wide(epsilon)
-        return wright_omega(np.log(2 / np.pi).item() - 2 * jnp.log(epsilon))
+        return wright_omega(np.log(2 / np.pi).item() - 2 * jnp.log(_wide(epsilon)))
     check_finite("epsilon", epsilon)
     epsilon = np.asarray(epsilon, np.float64)
     if not ((epsilon > 0) & (epsilon < 1)).all():
@@ -166,19 +172,37 @@ def _root(members: int) -> float:
         raise ValueError(f"`members`: expected an integer below 2^1024, got one of {bits} bits.") from None
 
 
-def _wide(*values: Any, root: float | None = None) -> tuple[ModuleType, np.dtype, list[Any]]:
-    """The module to compute with, the dtype that the result shall have, and values and root in a dtype of enough bits.
-
-    That is NumPy's float64, which JAX would narrow, unless a value is JAX's own.
-    """
+def _dtype(*values: Any) -> np.dtype:
+    """The dtype that a result shall have: that of the values together."""
     with np.errstate(over="ignore"):
-        narrow = [as_float(value) for value in values]
-        dtype = jnp.result_type(*narrow)
-        roots = [] if root is None else [root]
-        if not any(isinstance(value, jax.Array) for value in values):
-            return np, dtype, [np.asarray(value, np.float64) for value in [*values, *roots]]
-        wide = jnp.promote_types(dtype, jnp.float32)
-        return jnp, dtype, [jnp.asarray(value, wide) for value in narrow + roots]
+        return jnp.result_type(*[as_float(value) for value in values])
+
+
+def _module(*values: Any) -> ModuleType:
+    """The module to compute with: JAX for abstract values."""
+    return jnp if any(is_abstract(value) for value in values) else np
+
+
+def _wide(value: Any) -> Any:
+    """A known value in NumPy's float64, others in at least 32 bits: XLA rounds the smallest numbers of float32 to 0."""
+    if not is_abstract(value):
+        return np.asarray(value, np.float64)
+    value = as_float(value)
+    return value.astype(jnp.promote_types(value.dtype, jnp.float32))
+
+
+def _check_together(**values: Any) -> None:
+    """Raise unless arguments, by their names, have shapes that go together."""
+    shape, others = (), []
+    for name, value in values.items():
+        try:
+            shape = np.broadcast_shapes(shape, np.shape(value))
+        except ValueError:
+            raise ValueError(
+                f"`{name}`: expected a shape that goes with {shape} of {' and '.join(others)}, got {np.shape(value)}; "
+                "add axes of length 1."
+            ) from None
+        others.append(f"`{name}`")
 
 
 def _check_variance(variance: Float[Array, "..."]) -> None:

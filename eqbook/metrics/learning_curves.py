@@ -6,7 +6,7 @@ from statistics import NormalDist
 import numpy as np
 from jaxtyping import Float, Real
 
-from eqbook._checks import check_finite, check_int, check_level
+from eqbook._checks import check_finite, check_int, check_known, check_level
 
 CANDIDATES = 400  # places of the bend that are tried
 
@@ -45,11 +45,19 @@ class BentPowerLaw:
             sizes: sizes of training sets.
 
         Raises:
-            ValueError: if they are not positive and finite.
+            ValueError: if they are not positive and finite, do not go with the curves, or are abstract (inside `jit`).
         """
+        check_known("sizes", sizes)
         check_finite("sizes", sizes)
         if not (np.asarray(sizes) > 0).all():
             raise ValueError(f"`sizes`: expected positive numbers, got {np.min(sizes)}.")
+        batch = np.shape(self.bend)
+        try:
+            np.broadcast_shapes(np.shape(sizes), (*batch, 1))
+        except ValueError:
+            raise ValueError(
+                f"`sizes`: expected sizes [n] for curves of shape {batch}, got shape {np.shape(sizes)}; reshape them."
+            ) from None
         steps = np.log(np.asarray(sizes, float)) - np.log(self.bend)[..., None]
         slopes = np.where(steps < 0, self.before[..., None], self.after[..., None])
         return self.error[..., None] * np.exp(-slopes * steps)
@@ -83,8 +91,9 @@ def bent_power_law(
         level: confidence level, between 0 and 1.
 
     Raises:
-        ValueError: if sizes do not increase, an error is not positive, the covariance is not positive definite or not
-            of the right shape, or the level is not between 0 and 1.
+        ValueError: if sizes do not increase or their logarithms do not differ in double precision, an error is not
+            positive, the covariance is not symmetric, positive definite and of the right shape, the level is not
+            between 0 and 1, or an array is abstract (inside `jit`).
 
     References:
         Hudson, "Fitting segmented curves whose join points have to be estimated", JASA 61, 1966.
@@ -98,7 +107,8 @@ def bent_power_law(
     line, line_error, rest = _line(u, L, y)
     Q, R = _designs(u, L, places)
     seen = np.einsum("gnk,...n->...gk", Q, rest)
-    misfit = np.maximum(np.sum(rest**2, -1)[..., None] - np.sum(seen**2, -1), 0)  # [*batch, places]
+    # From residuals: the difference of the squares of `rest` and `seen`, where errors are small, is rounding.
+    misfit = np.sum((rest[..., None, :] - np.einsum("gnk,...gk->...gn", Q, seen)) ** 2, -1)  # [*batch, places]
     inverse = np.linalg.inv(R)
     # (error at the bend, slopes): those of the line, changed by what the rest asks for
     found = np.einsum("gkl,...gl->...gk", inverse, seen)
@@ -117,7 +127,7 @@ def bent_power_law(
 
     alphas = [-found[..., k] for k in (1, 2)]
     before, after = (ends(a - spread[:, k] * room, a + spread[:, k] * room) for k, a in zip((1, 2), alphas))
-    half = NormalDist().inv_cdf((1 + level) / 2) * line_error
+    half = -NormalDist().inv_cdf((1 - level) / 2) * line_error  # (1 + level) / 2 may round to 1
     step = places[1] - places[0]
     return BentPowerLaw(
         slope=-line[..., 1],
@@ -164,8 +174,7 @@ def bend_p_value(
     """
     u, L = _check(sizes, covariance)
     logs = _check_errors(errors, len(u))
-    check_int("draws", draws, 1)
-    check_int("seed", seed, 0)
+    draws, seed = check_int("draws", draws, 1), check_int("seed", seed, 0)
     Q, _ = _designs(u, L, np.linspace(u[1], u[-2], CANDIDATES))
 
     def statistic(y):
@@ -204,18 +213,30 @@ def _whiten(L: np.ndarray, rows: np.ndarray) -> np.ndarray:
 
 
 def _check(sizes: object, covariance: object) -> tuple[np.ndarray, np.ndarray]:
-    check_finite("sizes", sizes)
-    check_finite("covariance", covariance)
+    for name, value in (("sizes", sizes), ("covariance", covariance)):
+        check_known(name, value)
+        check_finite(name, value)
     sizes, covariance = np.asarray(sizes, float), np.asarray(covariance, float)
     if sizes.ndim != 1 or len(sizes) < 5 or not (sizes[0] > 0 and (np.diff(sizes) > 0).all()):
         raise ValueError(f"`sizes`: expected at least five increasing positive sizes, got {sizes}.")
-    near = 1e-9 * np.abs(covariance).max(initial=0)  # of entries that are 0 but for rounding
-    if covariance.shape != (len(sizes),) * 2 or not np.allclose(covariance, covariance.T, rtol=1e-6, atol=near):
+    u = np.log(sizes)
+    if np.diff(u).min() < 100 * np.spacing(np.abs(u).max()):  # rounded to a percent, or to equal ones
+        raise ValueError(
+            f"`sizes`: expected sizes whose logarithms differ in double precision, got {sizes}; leave out close ones."
+        )
+    if covariance.shape != (len(sizes),) * 2:
         raise ValueError(
             f"`covariance`: expected a symmetric matrix for {len(sizes)} sizes, got shape {covariance.shape}."
         )
+    near = 1e-9 * np.abs(covariance).max(initial=0)  # of entries that are 0 but for rounding
+    if not np.allclose(covariance, covariance.T, rtol=1e-6, atol=near):
+        skew = np.abs(covariance - covariance.T).max()
+        raise ValueError(
+            f"`covariance`: expected a symmetric matrix, got one with |A - A^T| up to {skew:.3g}; if that is rounding, "
+            "take (A + A^T) / 2."
+        )
     try:
-        return np.log(sizes), np.linalg.cholesky(covariance)
+        return u, np.linalg.cholesky(covariance)
     except np.linalg.LinAlgError as error:
         raise ValueError(
             "`covariance`: expected a positive definite matrix, got a singular or indefinite one; draw more bootstrap "
@@ -224,6 +245,7 @@ def _check(sizes: object, covariance: object) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _check_errors(errors: object, count: int) -> np.ndarray:
+    check_known("errors", errors)
     check_finite("errors", errors)
     errors = np.asarray(errors, float)
     if errors.ndim < 1 or errors.shape[-1] != count:

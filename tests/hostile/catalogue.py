@@ -481,7 +481,7 @@ METRICS = [
         "`action_in`",
         "None",
     ),
-    ("ensembles of 3e38", lambda: metrics.disjoint_ensembles(3e38 * EYE[:2] ** 0, 2), "`outputs`", "finite in float32"),
+    ("ensembles of 1e308", lambda: metrics.disjoint_ensembles(np.full(2, 1e308), 2), "`outputs`", "finite in float64"),
     ("interval of 3e38", lambda: metrics.bootstrap_interval(KEY, 3e38 * EYE**0), "`values`", "finite in float32"),
 ]
 

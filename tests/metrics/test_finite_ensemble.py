@@ -179,3 +179,50 @@ def test_abstract_numbers_that_are_refused():
 def test_bad_input(call, argument):
     with pytest.raises(ValueError, match=f"`{argument}`"):
         call()
+
+
+def test_variances_that_xla_rounds_to_zero():
+    """Numbers below the normal ones of single precision; a bound on a probability is no 0."""
+    variance, delta = jnp.float32(1e-40), jnp.float32(1e-20)
+    expected = np.sqrt(2 / np.pi) * np.exp(-0.5)
+    rtol = 1e-5  # 1e-40 has five digits in float32
+    np.testing.assert_allclose(finite_ensemble_tail(delta, variance, 1), expected, rtol=rtol)
+    deviation = np.sqrt(special.lambertw(2 / (np.pi * 0.01)).real) * 1e-20
+    np.testing.assert_allclose(finite_ensemble_deviation(0.1, variance, 1), deviation, rtol=rtol)
+    for one in (variance, np.float32(1e-40), 1e-40):  # known, beside what is not
+        np.testing.assert_allclose(jax.jit(lambda d, v=one: finite_ensemble_tail(d, v, 1))(delta), expected, rtol=rtol)
+        found = jax.jit(lambda e, v=one: finite_ensemble_deviation(e, v, 1))(0.1)
+        np.testing.assert_allclose(found, deviation, rtol=rtol)
+
+
+def test_members_needed_for_numbers_whose_product_leaves_the_range():
+    assert members_needed(1e-5, 1e154, 1e308) == members_needed(1e-5, 1.0, 1.0) == 20
+
+
+def test_lists_of_abstract_numbers():
+    for call in (
+        lambda a: finite_ensemble_tail([a, 1.0], 1.0, 3),
+        lambda a: finite_ensemble_tail(1.0, [a, 1.0], 3),
+        lambda a: finite_ensemble_deviation([a, 0.1], 1.0, 3),
+        lambda a: finite_ensemble_deviation(0.1, [a, 1.0], 3),
+    ):
+        np.testing.assert_allclose(jax.jit(call)(0.2), call(0.2), rtol=1e-5)
+    with pytest.raises(ValueError, match="`epsilon`: expected numbers, got an abstract value"):
+        jax.jit(lambda a: members_needed([a, 0.1], 1.0, 1.0))(0.1)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: finite_ensemble_tail(np.ones(2), np.ones(3), 3),
+            r"`variance`.*goes with \(2,\) of `delta`, got \(3,\)",
+        ),
+        (lambda: finite_ensemble_deviation(np.full(2, 0.1), np.ones(3), 3), r"`variance`.*of `epsilon`, got \(3,\)"),
+        (lambda: members_needed(np.full(2, 0.1), np.ones(3), 1.0), r"`delta`.*of `epsilon`, got \(3,\)"),
+        (lambda: members_needed(0.1, np.ones(2), np.ones(3)), r"`variance`.*of `epsilon` and `delta`, got \(3,\)"),
+    ],
+)
+def test_shapes_that_do_not_go_together(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

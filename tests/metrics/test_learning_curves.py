@@ -1,5 +1,6 @@
 """Bent power laws: exact where there is no noise, and intervals and p-values that keep their promise where there is."""
 
+import jax
 import numpy as np
 import pytest
 from scipy.optimize import least_squares
@@ -124,7 +125,7 @@ def test_wider_levels_give_wider_intervals():
         (dict(errors=np.zeros(9)), "`errors`: expected positive"),
         (dict(errors=np.full(9, np.nan)), "`errors`"),
         (dict(covariance=np.eye(8)), "`covariance`: expected a symmetric"),
-        (dict(covariance=np.triu(np.ones((9, 9)))), "`covariance`: expected a symmetric"),
+        (dict(covariance=np.triu(np.ones((9, 9)))), "`covariance`: expected a symmetric matrix, got one with .* 1"),
         (dict(covariance=np.ones((9, 9))), "`covariance`: expected a positive definite"),
         (dict(sizes=[str(m) for m in SIZES]), "`sizes`: expected an array of real numbers"),
         (dict(covariance=np.full((9, 9), np.inf)), "`covariance`"),
@@ -144,3 +145,58 @@ def test_refuses_what_it_cannot_fit(change, message):
 def test_refuses_no_draws():
     with pytest.raises(ValueError, match="`draws`"):
         bend_p_value(SIZES, np.ones(9), np.eye(9), draws=0)
+
+
+def test_small_integers():
+    """Of 8 bits 127 + 1 is -128, and without a sign 255 + 1 is 0."""
+    errors, covariance = law(SIZES, 0.2, 0.4, 4000), correlated(9, 0.05)
+    for draws in (np.int8(127), np.uint8(255)):
+        found = bend_p_value(SIZES, errors, covariance, draws, np.int8(0))
+        assert found == bend_p_value(SIZES, errors, covariance, int(draws))
+
+
+@pytest.mark.parametrize("deviation", [1e-4, 1e-8, 1e-10, 1e-12])
+def test_misfit_of_small_errors(deviation):
+    """The bend is one of the places that are tried: what is left there is noise, and of it the same part."""
+    sizes = 2.0 ** np.arange(6)  # 8 is place 266 from 2 to 16
+    noise = np.random.default_rng(0).normal(size=6)
+    errors = law(sizes, 0.3, 1.1, 8.0) * np.exp(deviation * noise)
+    fit = bent_power_law(sizes, errors, deviation**2 * np.eye(6))
+    steps = np.log(sizes / 8)
+    columns = np.stack([np.ones(6), np.minimum(steps, 0), np.maximum(steps, 0)], 1)
+    rest = noise - columns @ np.linalg.lstsq(columns, noise, rcond=None)[0]
+    # Logarithms are rounded to 2^-53, which is a part of the deviation.
+    np.testing.assert_allclose(fit.misfit, np.sum(rest**2), rtol=1e-3 + 50 * np.finfo(float).eps / deviation)
+
+
+def test_the_highest_level():
+    """(1 + level) / 2 is rounded to 1, whose quantile is infinite."""
+    fit = bent_power_law(SIZES, law(SIZES, 0.2, 0.4, 4000), correlated(9, 0.05), 1 - 2.0**-53)
+    assert np.isfinite(fit.slope_interval).all()
+
+
+@pytest.mark.parametrize("sizes", [1e16 + np.arange(0, 18, 2), 1e14 + np.arange(9)])
+def test_sizes_whose_logarithms_are_rounded_to_one(sizes):
+    for call in (bent_power_law, lambda *arrays: bend_p_value(*arrays, draws=9)):
+        with pytest.raises(ValueError, match="`sizes`: expected sizes whose logarithms differ"):
+            call(sizes, law(SIZES, 0.2, 0.4, 4000), correlated(9, 0.05))
+
+
+def test_sizes_that_do_not_go_with_the_curves():
+    fit = bent_power_law(SIZES, np.stack([law(SIZES, 0.2, 0.4, 4000)] * 3), correlated(9, 0.05))
+    assert fit(np.ones(5)).shape == fit(np.ones((3, 5))).shape == (3, 5)
+    with pytest.raises(
+        ValueError, match=r"`sizes`: expected sizes \[n\] for curves of shape \(3,\), got shape \(2, 5\)"
+    ):
+        fit(np.ones((2, 5)))
+
+
+def test_abstract_arguments():
+    given = dict(sizes=SIZES, errors=law(SIZES, 0.2, 0.4, 4000), covariance=correlated(9, 0.05))
+    fit = bent_power_law(**given)
+    for name, value in given.items():
+        for call in (lambda **arrays: bent_power_law(**arrays).bend, bend_p_value):
+            with pytest.raises(ValueError, match=f"`{name}`: expected numbers, got an abstract value"):
+                jax.jit(lambda one, name=name, call=call: call(**given | {name: one}))(value)
+    with pytest.raises(ValueError, match="`sizes`: expected numbers, got an abstract value"):
+        jax.jit(lambda sizes: fit(sizes))(SIZES)
