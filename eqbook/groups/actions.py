@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Shaped
 
-from eqbook._checks import as_float, check_finite, check_square_images
-from eqbook.groups.arguments import as_array, check_known
+from eqbook._checks import as_float, check_finite, check_known, check_square_images
+from eqbook.groups.arguments import as_array
 from eqbook.groups.finite import FiniteGroup, check_group
 from eqbook.groups.planar import cyclic, dihedral
 

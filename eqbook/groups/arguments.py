@@ -68,16 +68,6 @@ def _check_floats(name: str, x: np.ndarray) -> None:
             )
 
 
-def check_known(name: str, value: Any) -> None:
-    """Raise for an abstract value (inside `jit`), or a list with one: NumPy cannot compute with it.
-
-    Raises:
-        ValueError: naming the argument.
-    """
-    if any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(value)):
-        raise ValueError(f"`{name}`: expected numbers, got an abstract value; call this outside of `jit`.")
-
-
 def check_flag(name: str, value: Any) -> bool:
     """Return `value` as a bool if it is a truth value.
 

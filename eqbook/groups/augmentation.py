@@ -4,9 +4,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, Shaped
 
-from eqbook._checks import check_finite, check_int
+from eqbook._checks import check_finite, check_int, check_known
 from eqbook.groups.actions import Action, ImageAction, MatrixAction, RegularAction, check_action
-from eqbook.groups.arguments import as_array, check_known
+from eqbook.groups.arguments import as_array
 from eqbook.groups.finite import FiniteGroup, check_group
 from eqbook.groups.rotations import RotationAction
 

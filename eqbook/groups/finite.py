@@ -6,8 +6,7 @@ from functools import cached_property
 import numpy as np
 from jaxtyping import Int
 
-from eqbook._checks import check_rectangular
-from eqbook.groups.arguments import check_known
+from eqbook._checks import check_known, check_rectangular
 
 
 class FiniteGroup:

@@ -11,8 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Complex, Float, Inexact, Int
 
-from eqbook._checks import check_finite
-from eqbook.groups.arguments import check_flag, check_known
+from eqbook._checks import check_finite, check_known
+from eqbook.groups.arguments import check_flag
 from eqbook.groups.finite import FiniteGroup, check_group
 from eqbook.groups.planar import cyclic, dihedral
 

@@ -18,8 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
-from eqbook._checks import check_finite, check_int, check_ints, check_key, check_numeric
-from eqbook.groups.arguments import as_array, as_floats, check_known
+from eqbook._checks import check_finite, check_int, check_ints, check_key, check_known, check_numeric
+from eqbook.groups.arguments import as_array, as_floats
 
 IMAGE_SYMMETRIES = ("identity", "O(3) x I", "O(3)^d", "P(3d)", "O(3d)")
 

@@ -16,10 +16,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Float64, Real
 
-from eqbook._checks import check_finite, check_int, check_square_images, native
+from eqbook._checks import check_finite, check_int, check_known, check_square_images, native
 from eqbook.groups.actions import Action, check_action
 from eqbook.groups.angles import without_turns
-from eqbook.groups.arguments import as_array, as_floats, check_flag, check_known
+from eqbook.groups.arguments import as_array, as_floats, check_flag
 from eqbook.groups.finite import FiniteGroup, check_group
 from eqbook.groups.planar import cyclic
 
