@@ -86,3 +86,13 @@ def test_no_pair_is_near(x64):
         assert [len(k) for k in found(x, x, symmetric)] == [0, 0]
     i, j = found(x, x * (1 + 1e-3 * normal(5, x.shape, "float32")), False)
     assert sorted(zip(i.tolist(), j.tolist(), strict=True)) == [(0, 0), (1, 1), (1, 4), (2, 2), (3, 3), (4, 1), (4, 4)]
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (64, 64, 64), (65, 3, 200), (130, 70, 1)])
+def test_the_product_in_blocks_is_the_product(shape):
+    n1, n2, d = shape
+    rng = np.random.default_rng(0)
+    one, two = rng.integers(-8, 8, (n1, d)), rng.integers(-8, 8, (d, n2))
+    for dtype in (np.float32, np.float64):  # small integers are added without rounding
+        found = near._on_one_core(one.astype(dtype), two.astype(dtype))
+        assert found.dtype == dtype and np.array_equal(found, one @ two)

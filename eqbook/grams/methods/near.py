@@ -23,6 +23,7 @@ from eqbook.grams.methods.steps import Field, Pair, Walk
 from eqbook.groups import Action, orbit
 
 NEAR = 0.99  # cosine of inputs: a covariance of those farther apart has enough digits
+SIDE = 64  # of the blocks of a product on one core: OpenBLAS shares those of more than 2^18 multiplications
 
 Near = tuple[Field, Field | None, Field]  # NNGP, NTK and semivariance
 
@@ -74,7 +75,8 @@ def _near_orbit(
 def _near(x1: Float[Array, "n1 ..."], others: Float[Array, "..."], symmetric: bool) -> Asked:
     """The same for `others` that are moved; for arrays of NumPy or of JAX."""
     on_host = isinstance(x1, np.ndarray)
-    xp, product = (np, np.matmul) if on_host else (jnp, partial(jnp.matmul, precision="highest"))
+    xp = np if on_host else jnp
+    product = _on_one_core if on_host else partial(jnp.matmul, precision="highest")
     order = others.shape[0] if others.ndim > x1.ndim else 1
     one, two = (x.reshape(-1, x1[0].size) for x in (x1, others))
     one, two = (x / size((x * x).T, xp)[:, None] for x in (one, two))
@@ -83,6 +85,20 @@ def _near(x1: Float[Array, "n1 ..."], others: Float[Array, "..."], symmetric: bo
     if symmetric:  # without each input and itself, unless that is what a group makes of it
         mask = xp.triu(mask, 1 if order == 1 else 0)
     return mask, mask.any()
+
+
+def _on_one_core(one: Float[np.ndarray, "n1 d"], two: Float[np.ndarray, "d n2"]) -> Float[np.ndarray, "n1 n2"]:
+    """The product of two matrices, in blocks that NumPy's library computes in the calling thread.
+
+    Its other threads would wait for more work, and take the cores from the kernels for some hundredths of a second.
+    """
+    (n1, d), n2 = one.shape, two.shape[1]
+    found = np.zeros((n1, n2), np.result_type(one, two))
+    for i in range(0, n1, SIDE):
+        for j in range(0, n2, SIDE):
+            for k in range(0, d, SIDE):
+                found[i : i + SIDE, j : j + SIDE] += one[i : i + SIDE, k : k + SIDE] @ two[k : k + SIDE, j : j + SIDE]
+    return found
 
 
 def size(squares: Float[Array, "... n"], xp: ModuleType = jnp) -> Float[Array, " n"]:
