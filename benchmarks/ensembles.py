@@ -46,7 +46,7 @@ class Size:
     hidden: int = 32
     width: int = 1
     part: int = 8
-    wide: int = 50
+    wide: int = 100
 
 
 SMOKE = Size(3, 64, 32, (4, 8), 8, 1, 16)

@@ -1,7 +1,6 @@
 """Checks of the arguments of `train_ensemble`."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 import flax.linen as nn
@@ -22,7 +21,7 @@ from eqbook._checks import (
     native,
 )
 from eqbook.ensembles.augmentation import Augmentation
-from eqbook.ensembles.epoch import Recipe, abstract_member, held_by
+from eqbook.ensembles.epoch import Recipe, abstract_member, remembered, shape_of
 
 
 def check_arrays(x: Any, y: Any) -> None:
@@ -56,12 +55,17 @@ def check_training(net: Any, optimizer: Any) -> None:
         raise ValueError(f"`optimizer`: expected one of optax such as optax.sgd(0.1), got {optimizer!r}.")
 
 
-def check_collections(net: Any, key: jax.Array, x: Array) -> Any:
-    """Shapes and dtypes of a member's parameters.
+def check_collections(net: Any, held: tuple, key: jax.Array, x: Array) -> Any:
+    """Shapes and dtypes of a member's parameters; `held` is what the network holds.
 
-    Raise unless a network holds some; a Flax module, nothing else: gradient steps would change that, too.
+    Raise unless it has some; a Flax module, nothing else: gradient steps would change that, too.
     """
-    variables = _usable(net, lambda: abstract_member(net, key, x[:1]))
+    return _variables(net, held, shape_of(key), shape_of(x, 1), jax.config.jax_enable_x64)
+
+
+@remembered
+def _variables(net: Any, _held: tuple, key: Any, example: Any, _x64: bool) -> Any:
+    variables = _usable(net, lambda: abstract_member(net, key, example))
     if isinstance(net, nn.Module) and (others := sorted(set(variables) - {"params"})):
         raise ValueError(
             f"`net`: expected a network all of whose variables are parameters, got also {', '.join(others)}; give "
@@ -80,19 +84,12 @@ def check_step(recipe: Recipe, key: jax.Array, x: Array, y: Array, size: int) ->
 
     Raise unless their loss is a number, from whose gradient the optimiser makes steps.
     """
-    example, *batch = (jax.ShapeDtypeStruct((n, *z.shape[1:]), z.dtype) for n, z in ((1, x), (size, x), (size, y)))
-    try:
-        hash(recipe)
-        check = _check_step
-    except TypeError:  # an optimiser without a hash
-        check = _check_step.__wrapped__
-    held = held_by(recipe.net, recipe.loss, recipe.optimizer)
-    return check(recipe, held, jax.ShapeDtypeStruct(key.shape, key.dtype), example, *batch)
+    return _check_step(recipe, shape_of(key), shape_of(x, 1), shape_of(x, size), shape_of(y, size))
 
 
-@lru_cache(maxsize=64)
-def _check_step(recipe: Recipe, _held: tuple, key: Any, example: Any, *batch: Any) -> jax.ShapeDtypeStruct:
-    """The check for abstract arrays; once for a recipe, what it holds, and shapes: tracing a network takes long."""
+@remembered
+def _check_step(recipe: Recipe, key: Any, example: Any, *batch: Any) -> jax.ShapeDtypeStruct:
+    """The check for abstract arrays."""
     params = abstract_member(recipe.net, key, example)
     outputs = _usable(recipe.net, lambda: jax.eval_shape(recipe.net.apply, params, batch[0]))
     if not isinstance(outputs, jax.ShapeDtypeStruct):

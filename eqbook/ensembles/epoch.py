@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial, wraps
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -51,6 +51,8 @@ class Recipe:
         augment: augmentation, or `None`.
         part: examples of a step whose gradients are computed at a time; `None` is all of them.
         mean: whether the loss is a mean over examples, and not a sum.
+        held: what the network held when training began, and what loss, optimiser and augmentation did, see `held_by`:
+            recipes of the same objects that have changed since are not equal.
     """
 
     net: Any
@@ -60,6 +62,7 @@ class Recipe:
     augment: Augmentation | None
     part: int | None = None
     mean: bool = False
+    held: tuple[tuple, tuple] = ((), ())
 
 
 def held_by(net: Any, *functions: Any) -> tuple:
@@ -74,37 +77,70 @@ def held_by(net: Any, *functions: Any) -> tuple:
         return (object(),)
 
 
-def initializer(net: Any) -> Callable:
+def initializer(net: Any, held: tuple) -> Callable:
     """A function of a key and an example that draws a member's parameters; not inside another jit.
 
     A Flax module wants an example, a `Sequential` a shape. XLA compiles random numbers slowly: a program for one member
     serves any number of them.
     """
-    return partial(_initializer(jax.default_backend()), net, held_by(net))
+    return partial(_initializer(jax.default_backend()), net, held)
 
 
-def chunk_initializer(net: Any) -> Callable:
+def chunk_initializer(net: Any, held: tuple) -> Callable:
     """A function of the ensemble's key, numbers of members `[width]` and an example that draws all their parameters.
 
     For an accelerator, which takes longer to be asked than to draw: one program, and nothing goes through the host.
     """
-    return partial(_chunk_initializer, net, held_by(net))
+    return partial(_chunk_initializer, net, held)
 
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _chunk_initializer(net: Any, held: tuple, key: jax.Array, members: Int[Array, " width"], example: Array) -> Any:
-    # One after the other, as a single member: some random numbers, and decompositions, differ side by side.
-    return jax.lax.map(lambda m: _init(net, held, member_keys(key, m)[0], example), members)
+    return _each(key)(lambda m: _init(net, held, member_keys(key, m)[0], example))(members)
+
+
+def training_keys(key: jax.Array, members: Int[Array, " width"]) -> jax.Array:
+    """The second key of each of some members."""
+    return _each(key)(lambda m: member_keys(key, m)[1])(members)
+
+
+def _each(key: jax.Array) -> Callable:
+    """Members side by side, if each has random numbers of its own there."""
+    # Side by side some generators (unsafe_rbg) would make all keys of the first member's.
+    return jax.vmap if jax.random.key_impl(key) == "threefry2x32" else lambda one: partial(jax.lax.map, one)
 
 
 def init_member(net: Any, key: jax.Array, example: Array) -> Any:
     """Parameters of one member, see `initializer`."""
-    return initializer(net)(key, example)
+    return initializer(net, held_by(net))(key, example)
 
 
 def abstract_member(net: Any, key: jax.Array, example: Array) -> Any:
     """Shapes and dtypes of the parameters of one member."""
     return jax.eval_shape(partial(_init, net, ()), key, example)
+
+
+def remembered(found: Callable) -> Callable:
+    """A function of what has a hash, called once for equal arguments; of what has none, each time.
+
+    For shapes, which take long to trace. One of the arguments is what the others hold, see `held_by`.
+    """
+    kept = lru_cache(maxsize=64)(found)
+
+    @wraps(found)
+    def call(*arguments: Any) -> Any:
+        try:
+            hash(arguments)
+        except TypeError:  # an optimiser may have none
+            return found(*arguments)
+        return kept(*arguments)
+
+    return call
+
+
+def shape_of(array: Array, length: int | None = None) -> jax.ShapeDtypeStruct:
+    """Shape and dtype of an array, or of one with another length."""
+    return jax.ShapeDtypeStruct(array.shape if length is None else (length, *array.shape[1:]), array.dtype)
 
 
 @cache

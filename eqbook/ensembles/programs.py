@@ -19,7 +19,10 @@ from eqbook.ensembles.epoch import (
     held_by,
     initializer,
     member_keys,
+    remembered,
+    shape_of,
     train_epochs,
+    training_keys,
 )
 from eqbook.ensembles.width import step_bytes
 
@@ -111,7 +114,7 @@ class Programs:
     @cached_property
     def shapes(self) -> Member:
         """Shapes and dtypes of a chunk."""
-        return _shapes(self.recipe, self._one, self.width)
+        return _shapes(self.recipe, shape_of(self._key), shape_of(self._example), self.width, self.x64)
 
     @cached_property
     def _params(self) -> Any:
@@ -123,9 +126,7 @@ class Programs:
 
         keys = jax.eval_shape(partial(jax.random.split, num=self.width), self._key)
         arguments = (self.shapes, keys, *self._data, np.int32(0), np.int32(0))
-        recipe = self.recipe
-        held = held_by(recipe.net, recipe.loss, recipe.optimizer, recipe.augment)
-        return self._compile(held, _Train(recipe), 2, arguments, donate=True)
+        return self._compile(self.recipe.held, _Train(self.recipe), 2, arguments, donate=True)
 
     def evaluator(self, x: np.ndarray) -> Callable:
         """The program that evaluates a chunk on inputs of the shape of `x`."""
@@ -149,15 +150,15 @@ class Programs:
     @cached_property
     def _lowered_state(self) -> Any:
         rule = self.recipe.optimizer
-        return _shared(held_by(None, rule), _starting, rule).lower(self._params)
+        return _shared(self.recipe.held[1], _starting, rule).lower(self._params)
 
     @cached_property
     def _init(self) -> Callable:
-        return initializer(self.recipe.net)
+        return initializer(self.recipe.net, self.recipe.held[0])
 
     @cached_property
     def _init_chunk(self) -> Callable:
-        return chunk_initializer(self.recipe.net)
+        return chunk_initializer(self.recipe.net, self.recipe.held[0])
 
     def _compile(
         self, held: tuple, function: Callable, mapped: int, arguments: tuple, donate: bool = False
@@ -236,27 +237,26 @@ def _kept(_held: tuple, make: Callable, *arguments: Hashable) -> Callable:
 
 def member_bytes(recipe: Recipe, key: jax.Array, x: Array, y: Array) -> int:
     """`step_bytes` of one member."""
-    shapes = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in (key, x, y)]
-    held = held_by(recipe.net, recipe.loss, recipe.optimizer, recipe.augment)
-    return _shared(held, _epoch_bytes, recipe, *shapes, jax.config.jax_enable_x64)
+    return _epoch_bytes(recipe, shape_of(key), shape_of(x), shape_of(y), jax.config.jax_enable_x64)
 
 
-def _epoch_bytes(recipe: Recipe, key: Any, x: Any, y: Any, _x64: bool) -> int:
-    """`step_bytes` of one member, from shapes; `_x64` is the setting under which it is found."""
+@remembered
+def _epoch_bytes(recipe: Recipe, key: Any, x: Any, y: Any, x64: bool) -> int:
+    """`step_bytes` of one member, from shapes; `x64` is the setting under which it is found."""
 
     def epoch(member, key, x, y):
         return train_epochs(recipe, member, key, x, y, 0, 1)
 
-    example = jax.ShapeDtypeStruct((1, *x.shape[1:]), x.dtype)
-    one = _shapes(recipe, abstract_member(recipe.net, key, example), 1)
+    one = _shapes(recipe, key, shape_of(x, 1), 1, x64)
     # With the axis of the members, although it is one: a convolution of several of them writes more.
     keys = jax.ShapeDtypeStruct((1, *key.shape), key.dtype)
     return step_bytes(jax.vmap(epoch, (0, 0, None, None)), one, keys, x, y)
 
 
-def _shapes(recipe: Recipe, one: Any, width: int) -> Member:
-    """Shapes and dtypes of a chunk, from those of the parameters of one member."""
-    params = _of_chunk(one, width)
+@remembered
+def _shapes(recipe: Recipe, key: Any, example: Any, width: int, _x64: bool) -> Member:
+    """Shapes and dtypes of a chunk."""
+    params = _of_chunk(abstract_member(recipe.net, key, example), width)
     return Member(params, jax.eval_shape(jax.vmap(recipe.optimizer.init), params), *_numbers(width))
 
 
@@ -278,11 +278,7 @@ def _own(leaf: Array, members: np.ndarray, on_host: bool) -> Array | np.ndarray:
     return np.asarray(leaf) if on_host else jnp.copy(leaf)
 
 
-@jax.jit
-def _training_keys(key: jax.Array, members: Array) -> jax.Array:
-    # Side by side some generators (unsafe_rbg) would make all keys of the first member's.
-    each = jax.vmap if jax.random.key_impl(key) == "threefry2x32" else lambda one: partial(jax.lax.map, one)
-    return each(lambda m: member_keys(key, m)[1])(members)
+_training_keys = jax.jit(training_keys)
 
 
 def over_members(function: Callable, mapped: int) -> Callable:

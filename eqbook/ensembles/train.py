@@ -18,7 +18,7 @@ from eqbook._hosts import Hosts, hosts_of, local
 from eqbook._stores import store_directory
 from eqbook.ensembles import arguments
 from eqbook.ensembles.augmentation import Augmentation
-from eqbook.ensembles.epoch import Loss, Recipe
+from eqbook.ensembles.epoch import Loss, Recipe, held_by
 from eqbook.ensembles.losses import cross_entropy, squared_error
 from eqbook.ensembles.programs import Programs, member_bytes
 from eqbook.ensembles.progress import Progress
@@ -66,7 +66,7 @@ def train_ensemble(
 
     On a CPU convolutional networks are quickest with `at_once=1`, when one member's activations fit in the cache; a
     small `part` helps, and their convolutions should be `eqbook.networks.PatchConv`. Chunks are trained on all cores in
-    any case. On an accelerator small networks are quickest with a large `at_once` that divides `members`, such as 50.
+    any case. On an accelerator small networks are quickest with a large `at_once` that divides `members`: all 100, say.
 
     Args:
         net: a `Sequential`, or a Flax module.
@@ -128,8 +128,10 @@ def train_ensemble(
         watch, record = arguments.check_watch(x, watch), arguments.check_record(record, epochs)
         step = size if batch_size is None else batch_size
         part = arguments.check_part(part, step, loss)
-        one = arguments.check_collections(net, key, x)
-        recipe = Recipe(net, _loss(loss), optimizer, batch_size, augment, part, mean=loss == "cross_entropy")
+        loss, mean = _loss(loss), isinstance(loss, str) and loss == "cross_entropy"
+        held = held_by(net), held_by(None, loss, optimizer, augment)
+        one = arguments.check_collections(net, held[0], key, x)
+        recipe = Recipe(net, loss, optimizer, batch_size, augment, part, mean, held)
         classes = arguments.check_step(recipe, key, x, y, step).shape[-1:]
     on_cpu = jax.default_backend() == "cpu"
     # An accelerator trains one chunk while the other is made ready or looked at.

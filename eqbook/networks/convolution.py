@@ -21,6 +21,10 @@ from jaxtyping import Array, Float
 
 from eqbook.networks import winograd
 
+# Entries of a filter up to which an accelerator makes its derivative image by image, and adds these up: few entries of
+# long sums would keep few of its processors busy.
+FEW = 4096
+
 Border = tuple[tuple[int, int], tuple[int, int]]
 
 
@@ -50,7 +54,7 @@ def correlate(
     rows, columns = (side + sum(sides) - k + 1 for side, sides, k in zip(x.shape[1:3], border, W.shape))
     if winograd.suits(x, W, rows, columns):
         return winograd.correlate3(_padded(x, border), W, precision)
-    return _correlate.bind(x, W, border=border, precision=precision)
+    return _correlate.bind(x, W, border=border, precision=precision, adjoint=False)
 
 
 def _spread(x: Array) -> bool:
@@ -60,13 +64,23 @@ def _spread(x: Array) -> bool:
     return explicit or bool(kind.manual_axis_type.varying)
 
 
-def _shape(x, W, *, border, precision):
+def _forward(x, W, border, adjoint):
+    """What is correlated with what: the derivative in the images (`adjoint`) is a correlation, with another border."""
+    if not adjoint:
+        return x, W, border
+    back = tuple((k - 1 - before, k - 1 - after) for k, (before, after) in zip(W.shape[:2], border))
+    return x, W[::-1, ::-1].transpose(0, 1, 3, 2), back
+
+
+def _shape(x, W, *, border, precision, adjoint):
     winograd.refuse_varying(x, W)
-    (n, h, w, _), (kh, kw, _, f) = x.shape, W.shape
-    return jax.core.ShapedArray((n, h + sum(border[0]) - kh + 1, w + sum(border[1]) - kw + 1, f), x.dtype)
+    (n, h, w, _), (kh, kw, *channels), sign = x.shape, W.shape, -1 if adjoint else 1
+    sides = (h + sign * (sum(border[0]) - kh + 1), w + sign * (sum(border[1]) - kw + 1))
+    return jax.core.ShapedArray((n, *sides, channels[0 if adjoint else 1]), x.dtype)
 
 
-def _compute(x, W, *, border, precision):
+def _compute(x, W, *, border, precision, adjoint):
+    x, W, border = _forward(x, W, border, adjoint)
     if x.dtype != jnp.float32:  # XLA has fast convolutions on the CPU for no other dtype
         return _product(x, W, border, precision)
     if W.shape[0] > x.shape[1] or W.shape[1] > x.shape[2]:
@@ -81,8 +95,9 @@ def _padded(x, border):
     return jax.lax.pad(x, jnp.zeros((), x.dtype), [(*sides, 0) for sides in ((0, 0), *border, (0, 0))])
 
 
-def _product(x, W, border, precision):
+def _product(x, W, border, precision, adjoint=False):
     """The same as products of matrices, in the order that makes the smallest arrays."""
+    x, W, border = _forward(x, W, border, adjoint)
     kh, kw, c, f = W.shape
     padded = _padded(x, border)
     n, h, w, _ = padded.shape
@@ -93,9 +108,10 @@ def _product(x, W, border, precision):
             # An accelerator reads the filter once, not for each pixel of the output.
             images = padded.transpose(3, 1, 2, 0)
             patches = jnp.stack([images[:, i : i + kh, j : j + kw] for i in range(h2) for j in range(w2)], 3)
-            values = jnp.matmul(
-                patches.reshape(c * kh * kw, -1).T, W.transpose(2, 0, 1, 3).reshape(-1, f), precision=precision
-            )
+            rows, columns = patches.reshape(c, kh * kw, -1), W.transpose(2, 0, 1, 3).reshape(c, kh * kw, f)
+            if h2 * w2 * n * f > FEW:
+                rows, columns = (z.reshape(1, -1, z.shape[2]) for z in (rows, columns))
+            values = jnp.matmul(rows.swapaxes(1, 2), columns, precision=precision).sum(0)
             return values.reshape(h2, w2, n, f).transpose(2, 0, 1, 3)
         seen = [padded[:, i : i + kh, j : j + kw] for i, j in itertools.product(range(h2), range(w2))]
         values = [jnp.einsum("nhwc,hwcf->nf", one, W, precision=precision) for one in seen]
@@ -110,23 +126,33 @@ def _product(x, W, border, precision):
     return jnp.matmul(patches, W.transpose(1, 0, 2, 3).reshape(-1, f), precision=precision)
 
 
-def _transposed_in_x(ct, x, W, *, border, precision):
-    back = tuple((k - 1 - before, k - 1 - after) for k, (before, after) in zip(W.shape[:2], border))
-    return _correlate.bind(ct, W[::-1, ::-1].transpose(0, 1, 3, 2), border=back, precision=precision)
+def _transposed_in_x(ct, x, W, *, border, precision, adjoint):
+    return _correlate.bind(ct, W, border=border, precision=precision, adjoint=not adjoint)
 
 
-def _transposed_in_W(ct, x, W, *, border, precision):
+def _transposed_in_W(ct, x, W, *, border, precision, adjoint):
+    if adjoint:  # what was the derivative of the output takes the place of the output
+        x, ct = ct, x
     # Channels take the place of images, and images that of channels.
     x, ct = x.transpose(3, 1, 2, 0), ct.transpose(1, 2, 0, 3)
-    return _correlate.bind(x, ct, border=border, precision=precision).transpose(1, 2, 0, 3)
+    return _correlate.bind(x, ct, border=border, precision=precision, adjoint=False).transpose(1, 2, 0, 3)
 
 
 def _of_many(
-    x: Float[Array, "m n h w c"], W: Float[Array, "m kh kw c f"], border: Border, precision: str | None
+    x: Float[Array, "m n h w c"], W: Float[Array, "m kh kw c f"], border: Border, precision: str | None, adjoint: bool
 ) -> Float[Array, "m n h2 w2 f"] | None:
     """Each network's images and filters by `winograd`, on an accelerator; `None` where that is not the faster way."""
-    (kh, kw, c, f), padded = W.shape[1:], jax.vmap(partial(_padded, border=border))(x)
-    n, h, w, _ = padded.shape[1:]
+    n, h, w = x.shape[1:4]
+    kh, kw, c, f = W.shape[1:]
+    if adjoint:
+        if not winograd.suits_many(x.dtype, (kh, kw), (h, w), c, f):
+            return None
+        # By the transposed maps: the derivative in the filter needs one of them, too.
+        of_images = partial(winograd.correlate3_many, W=W, precision=precision)
+        (z,) = jax.linear_transpose(of_images, jax.ShapeDtypeStruct((len(x), n, h + 2, w + 2, c), x.dtype))(x)
+        return jax.vmap(partial(_padded, border=tuple((-before, -after) for before, after in border)))(z)
+    padded = jax.vmap(partial(_padded, border=border))(x)
+    h, w = padded.shape[2:4]
     if winograd.suits_many(x.dtype, (kh, kw), (h - kh + 1, w - kw + 1), c, f):
         return winograd.correlate3_many(padded, W, precision)
     if winograd.suits_many(x.dtype, (h - kh + 1, w - kw + 1), (kh, kw), n, f):
@@ -138,23 +164,24 @@ def _of_many(
     return None
 
 
-def _batched(arguments, axes, *, border, precision):
+def _batched(arguments, axes, *, border, precision, adjoint):
     if None not in axes and jax.default_backend() != "cpu":
         x, W = (jnp.moveaxis(array, axis, 0) for array, axis in zip(arguments, axes))
-        z = _of_many(x, W, border, precision)
+        z = _of_many(x, W, border, precision, adjoint)
         if z is not None:
             return z, 0
     x, W = arguments
     if axes[1] is not None:
-        return jax.vmap(partial(_product, border=border, precision=precision), in_axes=axes)(x, W), 0
+        one = partial(_product, border=border, precision=precision, adjoint=adjoint)
+        return jax.vmap(one, in_axes=axes)(x, W), 0
     x = jnp.moveaxis(x, axes[0], 0)  # [batch, n, h, w, c]: more images
-    z = _correlate.bind(x.reshape(-1, *x.shape[2:]), W, border=border, precision=precision)
+    z = _correlate.bind(x.reshape(-1, *x.shape[2:]), W, border=border, precision=precision, adjoint=adjoint)
     return z.reshape(*x.shape[:2], *z.shape[1:]), 0
 
 
 _correlate = Primitive("eqbook_correlate")
 _correlate.def_abstract_eval(_shape)
-_correlate.def_impl(jax.jit(_compute, static_argnames=("border", "precision")))
+_correlate.def_impl(jax.jit(_compute, static_argnames=("border", "precision", "adjoint")))
 mlir.register_lowering(_correlate, mlir.lower_fun(_compute, multiple_results=False))
 ad.defbilinear(_correlate, _transposed_in_x, _transposed_in_W)
 batching.primitive_batchers[_correlate] = _batched
