@@ -28,10 +28,11 @@ def numbers_in(value: Any) -> list[float]:
 
     Those in its closure, its defaults and its code, and in the objects and functions that it holds, so that learning
     rates, decays, weights, thresholds and the steps of a schedule are told apart; of an object that is called, the
-    attributes that its methods use, and the code of these. In a notebook, a script, or a module outside of packages,
-    also those in what it finds there by name. Text that is held counts, by a number made of it; text in the code does
-    not, nor what is found by name elsewhere, nor what an object keeps once it was asked for. An integer of 100 000 or
-    more counts by a number made of its digits: two that agree up to rounding may be two seeds.
+    attributes that its methods use, and the code of these. A dtype counts by a number made of its name. In a notebook,
+    a script, or a module outside of packages, also those in what it finds there by name. Text that is held counts, by a
+    number made of it; text in the code does not, nor what is found by name elsewhere, nor what an object keeps once it
+    was asked for. An integer of 100 000 or more counts by a number made of its digits: two that agree up to rounding
+    may be two seeds.
 
     Args:
         value: function, object, or a tuple, list or dictionary of these, numbers and text.
@@ -61,6 +62,8 @@ def _walk(value: Any, seen: dict[int, Any]) -> Iterator[float]:
         yield _number(os.fspath(value))
     elif isinstance(value, complex | np.ndarray | np.generic | jax.Array):
         yield from _in_array(value, seen)
+    elif (name := _dtype_name(value)) is not None:
+        yield _number(name)
     elif isinstance(value, slice):
         yield from _walk((value.start, value.stop, value.step), seen)
     elif isinstance(value, set | frozenset):  # in the next process they have another order
@@ -74,6 +77,15 @@ def _walk(value: Any, seen: dict[int, Any]) -> Iterator[float]:
     elif id(value) not in seen and not isinstance(value, type | ModuleType | logging.Logger | None):
         seen[id(value)] = value
         yield from _in_object(value, seen)
+
+
+def _dtype_name(value: Any) -> str | None:
+    """The name of a dtype, also of one that is given as a type; `None` if it is none."""
+    if isinstance(value, type):
+        if value in (bool, int, float, complex) or issubclass(value, np.generic):
+            return value.__name__
+        value = vars(value).get("dtype")  # those of jax.numpy are types of their own
+    return value.name if isinstance(value, np.dtype) else None
 
 
 def _in_array(value: Any, seen: dict[int, Any]) -> Iterator[float]:

@@ -21,7 +21,8 @@ from eqbook._checks import (
     native,
 )
 from eqbook.ensembles.augmentation import Augmentation
-from eqbook.ensembles.epoch import Recipe, abstract_member, remembered, shape_of
+from eqbook.ensembles.epoch import Recipe, abstract_member
+from eqbook.ensembles.remembered import remembered, shape_of
 
 
 def check_arrays(x: Any, y: Any) -> None:
@@ -60,11 +61,11 @@ def check_collections(net: Any, held: tuple, key: jax.Array, x: Array) -> Any:
 
     Raise unless it has some; a Flax module, nothing else: gradient steps would change that, too.
     """
-    return _variables(net, held, shape_of(key), shape_of(x, 1), jax.config.jax_enable_x64)
+    return _variables(net, held, shape_of(key), shape_of(x, 1))
 
 
 @remembered
-def _variables(net: Any, _held: tuple, key: Any, example: Any, _x64: bool) -> Any:
+def _variables(net: Any, _held: tuple, key: Any, example: Any) -> Any:
     variables = _usable(net, lambda: abstract_member(net, key, example))
     if isinstance(net, nn.Module) and (others := sorted(set(variables) - {"params"})):
         raise ValueError(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, lru_cache, partial, wraps
+from functools import cache, partial
 from typing import Any, NamedTuple
 
 import flax.linen as nn
@@ -12,12 +12,19 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from eqbook._attributes import made_with
-from eqbook._identity import numbers_in
+from eqbook._identity import numbers_in, without_addresses
 from eqbook.ensembles.augmentation import Augmentation
+from eqbook.ensembles.remembered import equations
 
 Loss = Callable[[Array, Array], Array]
 # Epochs are numbered from 0; this one, which is never reached, is the stream of the random group elements.
 ELEMENTS = 2**32 - 1
+
+THREEFRY = "threefry2x32"
+# Random numbers without a key's own generator, and decompositions.
+ALONE = set(
+    "rng_bit_generator rng_uniform cholesky eig eigh geqrf householder_product lu qr schur svd tridiagonal".split()
+)
 
 
 class Member(NamedTuple):
@@ -49,10 +56,10 @@ class Recipe:
         optimizer: from optax.
         batch_size: examples of a step; `None` is all of them.
         augment: augmentation, or `None`.
-        part: examples of a step whose gradients are computed at a time; `None` is all of them.
-        mean: whether the loss is a mean over examples, and not a sum.
         held: what the network held when training began, and what loss, optimiser and augmentation did, see `held_by`:
             recipes of the same objects that have changed since are not equal.
+        part: examples of a step whose gradients are computed at a time; `None` is all of them.
+        mean: whether the loss is a mean over examples, and not a sum.
     """
 
     net: Any
@@ -60,9 +67,9 @@ class Recipe:
     optimizer: optax.GradientTransformation
     batch_size: int | None
     augment: Augmentation | None
+    held: tuple[tuple, tuple]
     part: int | None = None
     mean: bool = False
-    held: tuple[tuple, tuple] = ((), ())
 
 
 def held_by(net: Any, *functions: Any) -> tuple:
@@ -72,7 +79,8 @@ def held_by(net: Any, *functions: Any) -> tuple:
     as an array on other processes' devices, equals nothing, itself at a later time included.
     """
     try:
-        return tuple(numbers_in([made_with(net), *functions]))
+        # 1 and 1.0 are equal, and have equal hashes; what they make has another dtype.
+        return (*numbers_in([made_with(net), *functions]), without_addresses(net))
     except Exception:  # noqa: BLE001 - whatever reading an unknown object may raise
         return (object(),)
 
@@ -96,18 +104,36 @@ def chunk_initializer(net: Any, held: tuple) -> Callable:
 
 @partial(jax.jit, static_argnums=(0, 1))
 def _chunk_initializer(net: Any, held: tuple, key: jax.Array, members: Int[Array, " width"], example: Array) -> Any:
-    return _each(key)(lambda m: _init(net, held, member_keys(key, m)[0], example))(members)
+    def one(m):
+        return _init(net, held, member_keys(key, m)[0], example)
+
+    if side_by_side(jax.make_jaxpr(one)(members[0]).jaxpr):
+        return jax.vmap(one)(members)
+    return jax.lax.map(one, members)
 
 
 def training_keys(key: jax.Array, members: Int[Array, " width"]) -> jax.Array:
     """The second key of each of some members."""
-    return _each(key)(lambda m: member_keys(key, m)[1])(members)
+    each = jax.vmap if jax.random.key_impl(key) == THREEFRY else lambda one: partial(jax.lax.map, one)
+    return each(lambda m: member_keys(key, m)[1])(members)
 
 
-def _each(key: jax.Array) -> Callable:
-    """Members side by side, if each has random numbers of its own there."""
-    # Side by side some generators (unsafe_rbg) would make all keys of the first member's.
-    return jax.vmap if jax.random.key_impl(key) == "threefry2x32" else lambda one: partial(jax.lax.map, one)
+def side_by_side(traced: Any) -> bool:
+    """Whether a traced function gives many members side by side what it gives each of them.
+
+    Generators other than threefry draw for all from the key of the first one, decompositions of many matrices may round
+    in another way than those of one, and functions on the host may not know what to do with many.
+    """
+    known = jax.eval_shape(lambda: jax.random.key(0, impl=THREEFRY)).dtype
+    for equation in equations(traced):
+        name = equation.primitive.name
+        if name in ALONE or "callback" in name:
+            return False
+        for variable in (*equation.invars, *equation.outvars):
+            dtype = getattr(variable.aval, "dtype", known)
+            if jnp.issubdtype(dtype, jax.dtypes.prng_key) and dtype != known:
+                return False
+    return True
 
 
 def init_member(net: Any, key: jax.Array, example: Array) -> Any:
@@ -118,29 +144,6 @@ def init_member(net: Any, key: jax.Array, example: Array) -> Any:
 def abstract_member(net: Any, key: jax.Array, example: Array) -> Any:
     """Shapes and dtypes of the parameters of one member."""
     return jax.eval_shape(partial(_init, net, ()), key, example)
-
-
-def remembered(found: Callable) -> Callable:
-    """A function of what has a hash, called once for equal arguments; of what has none, each time.
-
-    For shapes, which take long to trace. One of the arguments is what the others hold, see `held_by`.
-    """
-    kept = lru_cache(maxsize=64)(found)
-
-    @wraps(found)
-    def call(*arguments: Any) -> Any:
-        try:
-            hash(arguments)
-        except TypeError:  # an optimiser may have none
-            return found(*arguments)
-        return kept(*arguments)
-
-    return call
-
-
-def shape_of(array: Array, length: int | None = None) -> jax.ShapeDtypeStruct:
-    """Shape and dtype of an array, or of one with another length."""
-    return jax.ShapeDtypeStruct(array.shape if length is None else (length, *array.shape[1:]), array.dtype)
 
 
 @cache
@@ -165,9 +168,9 @@ def threefry_key(key: jax.Array) -> jax.Array:
 
     Other generators draw for all members side by side from the key of the first one.
     """
-    if jax.random.key_impl(key) == "threefry2x32":
+    if jax.random.key_impl(key) == THREEFRY:
         return key
-    made = jax.random.key(0, impl="threefry2x32")
+    made = jax.random.key(0, impl=THREEFRY)
     for word in jax.random.key_data(key).ravel():
         made = jax.random.fold_in(made, word)
     return made

@@ -19,11 +19,10 @@ from eqbook.ensembles.epoch import (
     held_by,
     initializer,
     member_keys,
-    remembered,
-    shape_of,
     train_epochs,
     training_keys,
 )
+from eqbook.ensembles.remembered import remembered, shape_of
 from eqbook.ensembles.width import step_bytes
 
 
@@ -114,7 +113,7 @@ class Programs:
     @cached_property
     def shapes(self) -> Member:
         """Shapes and dtypes of a chunk."""
-        return _shapes(self.recipe, shape_of(self._key), shape_of(self._example), self.width, self.x64)
+        return _shapes(self.recipe, shape_of(self._key), shape_of(self._example), self.width)
 
     @cached_property
     def _params(self) -> Any:
@@ -237,24 +236,24 @@ def _kept(_held: tuple, make: Callable, *arguments: Hashable) -> Callable:
 
 def member_bytes(recipe: Recipe, key: jax.Array, x: Array, y: Array) -> int:
     """`step_bytes` of one member."""
-    return _epoch_bytes(recipe, shape_of(key), shape_of(x), shape_of(y), jax.config.jax_enable_x64)
+    return _epoch_bytes(recipe, shape_of(key), shape_of(x), shape_of(y))
 
 
 @remembered
-def _epoch_bytes(recipe: Recipe, key: Any, x: Any, y: Any, x64: bool) -> int:
-    """`step_bytes` of one member, from shapes; `x64` is the setting under which it is found."""
+def _epoch_bytes(recipe: Recipe, key: Any, x: Any, y: Any) -> int:
+    """`step_bytes` of one member, from shapes."""
 
     def epoch(member, key, x, y):
         return train_epochs(recipe, member, key, x, y, 0, 1)
 
-    one = _shapes(recipe, key, shape_of(x, 1), 1, x64)
+    one = _shapes(recipe, key, shape_of(x, 1), 1)
     # With the axis of the members, although it is one: a convolution of several of them writes more.
     keys = jax.ShapeDtypeStruct((1, *key.shape), key.dtype)
     return step_bytes(jax.vmap(epoch, (0, 0, None, None)), one, keys, x, y)
 
 
 @remembered
-def _shapes(recipe: Recipe, key: Any, example: Any, width: int, _x64: bool) -> Member:
+def _shapes(recipe: Recipe, key: Any, example: Any, width: int) -> Member:
     """Shapes and dtypes of a chunk."""
     params = _of_chunk(abstract_member(recipe.net, key, example), width)
     return Member(params, jax.eval_shape(jax.vmap(recipe.optimizer.init), params), *_numbers(width))

@@ -66,7 +66,7 @@ def train_ensemble(
 
     On a CPU convolutional networks are quickest with `at_once=1`, when one member's activations fit in the cache; a
     small `part` helps, and their convolutions should be `eqbook.networks.PatchConv`. Chunks are trained on all cores in
-    any case. On an accelerator small networks are quickest with a large `at_once` that divides `members`: all 100, say.
+    any case. On an accelerator small networks are quickest with a large `at_once` that divides `members`, such as 100.
 
     Args:
         net: a `Sequential`, or a Flax module.
@@ -116,7 +116,8 @@ def train_ensemble(
     hosts, devices = hosts_of(mesh), local(mesh)
     with hosts.together():
         arguments.check_arrays(x, y)
-        x, y = jnp.asarray(native(x)), jnp.asarray(native(y))
+        # With their dtype, which makes a weak type, as that of `jnp.full((8, 3), 0.3)`, a strong one.
+        x, y = (jnp.asarray(array, array.dtype) for array in map(jnp.asarray, (native(x), native(y))))
         check_key("key", key)
         arguments.check_store(store)
         arguments.check_training(net, optimizer)
@@ -131,7 +132,7 @@ def train_ensemble(
         loss, mean = _loss(loss), isinstance(loss, str) and loss == "cross_entropy"
         held = held_by(net), held_by(None, loss, optimizer, augment)
         one = arguments.check_collections(net, held[0], key, x)
-        recipe = Recipe(net, loss, optimizer, batch_size, augment, part, mean, held)
+        recipe = Recipe(net, loss, optimizer, batch_size, augment, held, part, mean)
         classes = arguments.check_step(recipe, key, x, y, step).shape[-1:]
     on_cpu = jax.default_backend() == "cpu"
     # An accelerator trains one chunk while the other is made ready or looked at.

@@ -8,6 +8,8 @@ from typing import Any
 
 import jax
 
+from eqbook.ensembles.remembered import equations
+
 # Bytes that a step of one chunk should touch at least, so that starting operations is not what takes the time: measured
 # on two CPU cores (more than a few caches' worth makes dense networks slower), and on an H200, where 100 convolutional
 # networks of 120,000 parameters take 0.113, 0.106, 0.095 and 0.093 s with 10, 20, 50 and 100 of them in a chunk. This
@@ -49,18 +51,8 @@ def step_bytes(step: Callable, *arguments: Any) -> int:
         step: function of one member, or of a chunk that has one.
         *arguments: its arguments, or their shapes.
     """
-    return _bytes(jax.make_jaxpr(step)(*arguments).jaxpr)
-
-
-def _bytes(jaxpr: Any) -> int:
-    return sum(map(_of_equation, jaxpr.eqns))
-
-
-def _of_equation(equation: Any) -> int:
-    own = sum(_size(variable.aval) for variable in equation.outvars)
-    parts = [part for value in equation.params.values() for part in (value if isinstance(value, tuple) else (value,))]
-    inner = [getattr(part, "jaxpr", part) for part in parts]
-    return own + sum(_bytes(one) for one in inner if hasattr(one, "eqns"))
+    traced = jax.make_jaxpr(step)(*arguments).jaxpr
+    return sum(_size(variable.aval) for equation in equations(traced) for variable in equation.outvars)
 
 
 def _size(aval: Any) -> int:

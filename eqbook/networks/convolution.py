@@ -11,6 +11,7 @@ is given its border first.
 
 import itertools
 from functools import partial
+from numbers import Integral
 
 import jax
 import jax.numpy as jnp
@@ -21,8 +22,8 @@ from jaxtyping import Array, Float
 
 from eqbook.networks import winograd
 
-# Entries of a filter up to which an accelerator makes its derivative image by image, and adds these up: few entries of
-# long sums would keep few of its processors busy.
+# Entries of an output, mostly of a derivative in a filter, up to which an accelerator makes it for one channel of the
+# input, here one image, at a time and adds these up: few entries of long sums would keep few of its processors busy.
 FEW = 4096
 
 Border = tuple[tuple[int, int], tuple[int, int]]
@@ -109,7 +110,8 @@ def _product(x, W, border, precision, adjoint=False):
             images = padded.transpose(3, 1, 2, 0)
             patches = jnp.stack([images[:, i : i + kh, j : j + kw] for i in range(h2) for j in range(w2)], 3)
             rows, columns = patches.reshape(c, kh * kw, -1), W.transpose(2, 0, 1, 3).reshape(c, kh * kw, f)
-            if h2 * w2 * n * f > FEW:
+            entries = h2 * w2 * n * f
+            if not (isinstance(entries, Integral) and entries <= FEW):  # of an export for any size nothing is known
                 rows, columns = (z.reshape(1, -1, z.shape[2]) for z in (rows, columns))
             values = jnp.matmul(rows.swapaxes(1, 2), columns, precision=precision).sum(0)
             return values.reshape(h2, w2, n, f).transpose(2, 0, 1, 3)
@@ -149,7 +151,7 @@ def _of_many(
             return None
         # By the transposed maps: the derivative in the filter needs one of them, too.
         of_images = partial(winograd.correlate3_many, W=W, precision=precision)
-        (z,) = jax.linear_transpose(of_images, jax.ShapeDtypeStruct((len(x), n, h + 2, w + 2, c), x.dtype))(x)
+        (z,) = jax.linear_transpose(of_images, jax.ShapeDtypeStruct((x.shape[0], n, h + 2, w + 2, c), x.dtype))(x)
         return jax.vmap(partial(_padded, border=tuple((-before, -after) for before, after in border)))(z)
     padded = jax.vmap(partial(_padded, border=border))(x)
     h, w = padded.shape[2:4]
@@ -159,7 +161,7 @@ def _of_many(
         # The derivative in the filter: images stand in the place of channels, and the filter in that of the output.
         images, slope = padded.transpose(0, 4, 2, 3, 1), W.transpose(0, 3, 1, 2, 4)
         of_filter = partial(winograd.correlate3_many, images, precision=precision)
-        (z,) = jax.linear_transpose(of_filter, jax.ShapeDtypeStruct((len(W), 3, 3, n, f), W.dtype))(slope)
+        (z,) = jax.linear_transpose(of_filter, jax.ShapeDtypeStruct((W.shape[0], 3, 3, n, f), W.dtype))(slope)
         return z.transpose(0, 3, 1, 2, 4)
     return None
 

@@ -88,7 +88,7 @@ class Short(nn.Module):
 def test_parts_in_bfloat16_add_up():
     """1,024 examples one by one: in bfloat16 a sum of them stands still at the 256th."""
     x, y = jnp.ones((1024, 2), jnp.bfloat16), jnp.full((1024, 1), 3, jnp.bfloat16)
-    recipe = Recipe(Short(), eq.ensembles.squared_error, optax.sgd(0.1), None, None)
+    recipe = Recipe(Short(), eq.ensembles.squared_error, optax.sgd(0.1), None, None, ((), ()))
     params = jax.tree.map(jnp.zeros_like, Short().init(jax.random.key(0), x))
     whole, parts = (loss_and_gradient(replace(recipe, part=part), params, x, y) for part in (None, 1))
     assert parts[0] == whole[0] == 0.5 * 9 * 1024

@@ -11,6 +11,7 @@ import pytest
 from jax.sharding import PartitionSpec as P
 from numbers_drawn import normal
 
+from eqbook.networks import convolution
 from eqbook.networks.convolution import correlate
 from eqbook.testing import relative_error, tolerance
 
@@ -200,3 +201,45 @@ def test_gradients_of_filters_that_all_devices_share():
     """Those of all devices are added up, whether a mesh is manual or in the types of the arrays."""
     done = subprocess.run([sys.executable, "-c", MANY_DEVICES], capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("few", [8, 4096], ids=["at once", "image by image"])
+@pytest.mark.parametrize(("side", "c", "f"), [(4, 32, 16), (5, 2, 3)], ids=["squares", "odd"])
+def test_third_derivatives_of_many_networks_on_an_accelerator(accelerator, monkeypatch, few, side, c, f):
+    """Derivatives of the adjoint, and of the adjoint of these."""
+    monkeypatch.setattr(convolution, "FEW", few)
+    x, W = normal(0, (2, 2, side, side, c), jnp.float32), normal(1, (2, 3, 3, c, f), jnp.float32)
+
+    def everything(function):
+        def one(x, W):
+            total = lambda x, W: jnp.sum(jnp.sin(function(x, W, ((1, 1), (0, 2)))))  # noqa: E731
+            along = lambda g: lambda x, W: jax.jvp(g, (x, W), (jnp.cos(x), jnp.sin(W)))[1]  # noqa: E731
+            square = lambda g: lambda x, W: sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(g(x, W)))  # noqa: E731
+            gradient = jax.grad(total, (0, 1))
+            return gradient(x, W), along(along(gradient))(x, W), jax.grad(square(gradient), (0, 1))(x, W)
+
+        return jax.vmap(one)
+
+    found, expected = (jax.jit(everything(function))(x, W) for function in (correlate, by_jax))
+    for mine, other in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        assert relative_error(mine, other) < tolerance(np.float32, 81 * c * f * 2 * side**2)
+
+
+def test_an_export_for_any_number_of_images_and_networks_from_an_accelerator(accelerator):
+    n, m = jax.export.symbolic_shape("n, m")
+
+    def exported(function, *shapes):
+        shapes = [jax.ShapeDtypeStruct(shape, jnp.float32) for shape in shapes]
+        return jax.export.export(jax.jit(function), platforms=["cpu"])(*shapes)
+
+    def slopes(x, W):
+        return jax.vmap(jax.grad(lambda x, W: jnp.sum(correlate(x, W, ((1, 1), (1, 1))) ** 2), (0, 1)))(x, W)
+
+    large = jax.vmap(partial(correlate, border=((2, 2), (2, 2))))
+    x, W = normal(0, (3, 2, 4, 4, 2), jnp.float32), normal(1, (3, 5, 5, 2, 4), jnp.float32)
+    found = exported(large, (3, n, 4, 4, 2), W.shape).call(x, W)
+    assert relative_error(found, large(x, W)) < tolerance(np.float32, 50)
+    x, W = normal(0, (3, 2, 4, 4, 32), jnp.float32), normal(1, (3, 3, 3, 32, 32), jnp.float32)
+    found = exported(slopes, (m, *x.shape[1:]), (m, *W.shape[1:])).call(x, W)
+    for mine, other in zip(found, slopes(x, W), strict=True):
+        assert relative_error(mine, other) < tolerance(np.float32, 9 * 32 * 32)
