@@ -10,7 +10,7 @@ from numbers_drawn import normal, quick_key
 
 import eqbook as eq
 from eqbook.baselines import SteerableBody, SteerableConv, SteerableLift, SteerableNet, turned_basis
-from eqbook.groups import ImageAction, RegularAction, TrivialAction
+from eqbook.groups import ImageAction, RegularAction, RotationAction, TrivialAction, cyclic
 from eqbook.testing import assert_equivariant, relative_error, tolerance
 
 C4 = eq.cyclic(4)
@@ -97,12 +97,29 @@ def turning_errors(n, degrees, size, members=6):
     return {d: relative_error(y[:, i], y[:, 0]) for i, d in enumerate(degrees, start=1)}
 
 
-def test_error_between_multiples_of_90_degrees(x64):
-    """At its own 45 degrees C_8 has the error of sampling, which falls with the resolution; C_4 has more."""
-    coarse, fine = turning_errors(8, (45, 90), 24), turning_errors(8, (45, 90), 48)
+@pytest.mark.parametrize(("n", "angle"), [(8, 45), (16, 22.5)])
+def test_error_between_multiples_of_90_degrees(x64, n, angle):
+    """At its own angles C_n has the error of sampling, which falls with the resolution; C_4 has more."""
+    coarse, fine = (turning_errors(n, (angle, 90), size) for size in (24, 48))
     assert max(coarse[90], fine[90]) < tolerance(float, 25 * 4 * 16)
-    assert 1e-4 < fine[45] < coarse[45] / 2.5 < 0.02
-    assert fine[45] < turning_errors(4, (45,), 48)[45] / 4
+    assert 1e-4 < fine[angle] < coarse[angle] / 2.5 < 0.02
+    assert fine[angle] < turning_errors(4, (angle,), 48)[angle] / 4
+
+
+def test_interpolated_images_add_the_error_of_interpolation(x64):
+    """Turned by bilinear interpolation in place of drawn anew, the outputs of C_16 change more; not by 90 degrees."""
+    net, x = SteerableNet(16, (2, 4), 5, hidden=16, classes=4), smooth_image(48)[None, ..., None]
+    action = RotationAction(cyclic(16))
+    turned = np.concatenate([action(g, x) for g in (0, 1, 4)])
+
+    @jax.jit
+    def outputs(keys):
+        return jax.lax.map(lambda key: net.apply(net.init(key, x), turned), keys)
+
+    y = np.asarray(outputs(jax.random.split(quick_key(3), 6)))
+    interpolated, exact = (relative_error(y[:, i], y[:, 0]) for i in (1, 2))
+    assert exact < tolerance(float, 25 * 4 * 16)
+    assert turning_errors(16, (22.5,), 48)[22.5] < interpolated < 0.05
 
 
 def test_sampling_error_of_a_layer_falls_with_the_resolution(x64):

@@ -59,6 +59,12 @@ def test_members_are_the_same_bit_for_bit_in_runs_of_any_size(net, x, at_once, b
     assert len(np.unique(many.losses[1])) == 10, "members differ from each other"
 
 
+def test_members_of_ten_are_those_of_a_thousand():
+    few, many = (train(DENSE, VECTORS, members, at_once=5, batch_size=7, epochs=2) for members in (10, 1000))
+    assert_same_bits(few, many)
+    assert len(np.unique(many.losses[1])) == 1000
+
+
 def test_threads_change_nothing(monkeypatch):
     alone, together = [], []
     for found, cores in ((alone, 1), (together, 3)):

@@ -109,9 +109,9 @@ def test_full_batch_descent_equals_a_loop_by_hand(x64):
         assert relative_error(run.losses[1:, m], np.array(losses)) < 5 * tolerance(jnp.float64, 12 * 16)
 
 
-def test_minibatches_equal_a_loop_by_hand(x64):
+@pytest.mark.parametrize("optimizer", [optax.sgd(0.05, momentum=0.9), optax.adam(1e-3)], ids=["momentum", "adam"])
+def test_minibatches_equal_a_loop_by_hand(x64, optimizer):
     x, run = jnp.asarray(X, jnp.float64), None
-    optimizer = optax.sgd(0.05, momentum=0.9)
     arguments = dict(x=x, y=LABELS, loss="cross_entropy", batch_size=5, optimizer=optimizer, watch={"x": x})
     run = train(epochs=3, **arguments)
     for m in range(3):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy import special
 
+import eqbook as eq
 from eqbook.metrics import finite_ensemble_deviation, finite_ensemble_tail, members_needed
 from eqbook.metrics.finite_ensemble import wright_omega
 from eqbook.testing import tolerance
@@ -20,6 +21,24 @@ def test_bound_is_above_the_gaussian_probability_and_not_far(x64):
     rounding = 1 + tolerance(np.float64) * (1 + z**2)
     assert (exact <= bound * rounding).all()
     assert (bound <= exact * (1 + 1 / z**2) * rounding).all()
+
+
+def test_bound_holds_for_means_of_networks_that_a_law_describes(x64):
+    """sigma_x from the law's own Sigma_t, members drawn from the law; 4 standard errors of room."""
+    net = eq.Sequential(eq.Dense(1, b_std=0.1), eq.Relu(), eq.Dense(1))
+    x, new = (jax.random.normal(jax.random.key(k), (n, 3)) for k, n in ((0, 6), (1, 4)))
+    same, other, own = eq.gram(net, x), eq.gram(net, new, x), eq.gram(net, new)
+    law = eq.EnsembleLaw(ntk=same.ntk, nngp=same.nngp, y=jnp.sin(x[:, :1]))
+    times = 2.0
+    mean = np.asarray(law.mean(other.ntk, times))[:, 0]
+    sigma = np.asarray(law.covariance(own.nngp, other, times))
+    members = np.random.default_rng(0).multivariate_normal(mean, sigma, size=(20_000, 4))
+    error = np.abs(members.mean(1) - mean)
+    for x_error, variance in zip(error.T, np.diag(sigma)):
+        for delta in np.sqrt(variance / 4) * np.array([0.8, 1.5, 2.5]):
+            frequency, bound = np.mean(x_error > delta), float(finite_ensemble_tail(delta, variance, 4))
+            assert frequency <= bound + 4 * np.sqrt(bound * max(1 - bound, 0) / 20_000)
+            assert frequency > bound / 4, "so loose a bound is another one"
 
 
 def test_bound_holds_for_means_of_gaussian_members():
