@@ -385,13 +385,26 @@ def test_comparison_with_a_run(folder):
     assert "1.5 min" in table.caption and table.caption.endswith("A note.")
 
 
+def test_a_row_of_another_run(folder):
+    for name, value in (("some_chapter", 1.0), ("another_run", 2.0)):
+        results.write(name, SETTINGS, {"x": Quantity(value)}, 1.0)
+    rows = [
+        Row("own", None, "x"),
+        Row("other", None, "x", record="another_run"),
+        Row("none", None, "x", record="no_run"),
+    ]
+    middle = [row[2] for row in results.comparison(rows, "some_chapter").rows]
+    assert middle == [str(Quantity(1.0)), str(Quantity(2.0)), "not recorded"]
+
+
 @pytest.mark.parametrize(
     ("row", "message"),
     [
         (Row(None, None), "`label` to be text"),
         (Row("x", 2.0), "`build` to be a `Quantity` or None, got 2.0 in 'x'"),
         (Row("x", None, "key", 2.0), "`paper` to be a `Quantity`"),
-        (Row("x", None, 3), "`key` text or None"),
+        (Row("x", None, 3), "`key` and `record` text or None"),
+        (Row("x", None, "key", record=3), "`key` and `record` text or None"),
     ],
 )
 def test_a_row_of_something_else(folder, row, message):

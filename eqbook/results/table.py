@@ -18,12 +18,14 @@ class Row:
         build: what this build has found.
         key: name of the value in the recorded run, or `None`.
         paper: what the paper says, or `None` if it says nothing.
+        record: name of another recorded run for this row; `None` is that of the table.
     """
 
     label: str
     build: Quantity | None
     key: str | None = None
     paper: Quantity | None = None
+    record: str | None = None
 
 
 class Comparison:
@@ -77,8 +79,8 @@ def comparison(rows: Sequence[Row], chapter: str, note: str = "") -> Comparison:
     for row in rows:
         if not isinstance(row, Row):
             raise ValueError(f"`rows`: expected each to be a `Row`, got {row!r}.")
-        if not isinstance(row.label, str) or not isinstance(row.key, str | None):
-            raise ValueError(f"`rows`: expected `label` to be text, and `key` text or None, got {row!r}.")
+        if not isinstance(row.label, str) or not all(isinstance(name, str | None) for name in (row.key, row.record)):
+            raise ValueError(f"`rows`: expected `label` to be text, `key` and `record` text or None, got {row!r}.")
         for name, value in (("build", row.build), ("paper", row.paper)):
             if not isinstance(value, Quantity | None):
                 raise ValueError(
@@ -87,9 +89,11 @@ def comparison(rows: Sequence[Row], chapter: str, note: str = "") -> Comparison:
     if not isinstance(note, str):
         raise ValueError(f"`note`: expected text, got {note!r}.")
     recorded = read(chapter)
+    others = {row.record: read(row.record) for row in rows if row.record is not None}
 
     def cells(row: Row) -> tuple[str, str, str, str]:
-        middle = "not recorded" if recorded is None or row.key is None else _or_dash(recorded.quantity(row.key))
+        run = recorded if row.record is None else others[row.record]
+        middle = "not recorded" if run is None or row.key is None else _or_dash(run.quantity(row.key))
         return row.label, _or_dash(row.paper), middle, _or_dash(row.build)
 
     about = "no recorded run of the paper profile yet" if recorded is None else f"recorded run: {recorded}"
