@@ -15,8 +15,8 @@ yourself), a download that breaks off resumes, and when no route works one error
 
 `ImageFolder` reads a folder of your own with one folder of pictures for each class, as ImageNet is kept, in batches.
 
-`ising_configurations`, `cross_product` and `smooth_random_fields` draw data from a random key. `sphere_signals` turns
-molecules into signals on spheres.
+`ising_configurations`, `cross_product`, `rose` and `smooth_random_fields` draw data from a random key. `sphere_signals`
+turns molecules into signals on spheres.
 """
 
 from eqbook.data.catalogue import DATA_SETS as DATA_SETS
@@ -51,6 +51,7 @@ from eqbook.data.stains import stain_amounts as stain_amounts
 from eqbook.data.stains import stained_patches as stained_patches
 from eqbook.data.synthetic import cross_product as cross_product
 from eqbook.data.synthetic import cross_product_matrices as cross_product_matrices
+from eqbook.data.synthetic import rose as rose
 
 __all__ = [
     "CRITICAL_TEMPERATURE",
@@ -77,6 +78,7 @@ __all__ = [
     "load_sample",
     "local_energies",
     "onsager_energy",
+    "rose",
     "sample_image",
     "smooth_random_fields",
     "sphere_signals",

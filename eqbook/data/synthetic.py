@@ -1,4 +1,4 @@
-"""A small data set that is computed: the cross product."""
+"""Small data sets that are computed: a function in the plane, and the cross product."""
 
 import jax
 import jax.numpy as jnp
@@ -6,6 +6,33 @@ import numpy as np
 from jaxtyping import Array, Float, Key
 
 from eqbook._checks import check_finite, check_int, check_key, check_number
+
+
+def rose(
+    key: Key[Array, ""], n: int, leaves: int, scale: float = 1.0
+) -> tuple[Float[Array, "n 2"], Float[Array, "n 1"]]:
+    r"""Draw points $x \sim N(0, s^2 1_2)$ of the plane and return them with $|x| \cos(k \varphi)$.
+
+    A toy for invariant regression; $\varphi$ is the angle of a point. The target is invariant under the dihedral group
+    $D_k$, rotations by multiples of $2 \pi / k$ and the reflection of the second coordinate, and changes its sign under
+    the rotation by $\pi / k$.
+
+    Args:
+        key: random key.
+        n: number of examples.
+        leaves: k.
+        scale: s, standard deviation of each coordinate; another one than in training gives data out of distribution.
+
+    Returns:
+        Points, `[n, 2]`, and targets, `[n, 1]`, float32.
+
+    Raises:
+        ValueError: if `key` is none, or `n`, `leaves` or `scale` is not positive.
+    """
+    check_key("key", key)
+    scale, leaves = check_number("scale", scale, positive=True), check_int("leaves", leaves, 1)
+    x = scale * jax.random.normal(key, (check_int("n", n, 1), 2), jnp.float32)
+    return x, jnp.hypot(x[:, :1], x[:, 1:]) * jnp.cos(leaves * jnp.arctan2(x[:, 1:], x[:, :1]))
 
 
 def cross_product(key: Key[Array, ""], n: int, scale: float = 1.0) -> tuple[Float[Array, "n 6"], Float[Array, "n 3"]]:

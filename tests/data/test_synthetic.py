@@ -7,7 +7,7 @@ import pytest
 from scipy.special import j0
 
 import eqbook as eq
-from eqbook.data import cross_product, cross_product_matrices, smooth_random_fields
+from eqbook.data import cross_product, cross_product_matrices, rose, smooth_random_fields
 
 SHIFTS = [(0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (3, 2), (4, 4), (5, 0), (0, 8), (8, 8)]
 
@@ -104,3 +104,22 @@ def test_what_is_no_key_is_named(key):
         cross_product(key, 1)
     with pytest.raises(ValueError, match="`key`: expected one random key"):
         smooth_random_fields(key, 1, (4, 4, 1), 1.0)
+
+
+@pytest.mark.parametrize("leaves", [1, 3, 8])
+def test_rose_is_invariant_under_its_dihedral_group(leaves):
+    x, y = rose(jax.random.key(0), 40, leaves, scale=2.0)
+    assert x.shape == (40, 2) and y.shape == (40, 1) and x.dtype == y.dtype == jnp.float32
+    z = np.asarray(x, float) @ np.array([1, 1j])
+
+    def target(z):  # |z| cos(k arg z) is the real part of z^k / |z|^(k - 1)
+        return (z**leaves / abs(z) ** (leaves - 1)).real
+
+    bound = 4 * leaves * eq.testing.tolerance(np.float32) * abs(z).max()
+    np.testing.assert_allclose(y[:, 0], target(z), rtol=0, atol=bound)
+    turn = np.exp(2j * np.pi / leaves)
+    for moved in (turn * z, z.conj()):
+        np.testing.assert_allclose(target(moved), target(z), atol=1e-12)
+    np.testing.assert_allclose(target(np.exp(1j * np.pi / leaves) * z), -target(z), atol=1e-12)
+    with pytest.raises(ValueError, match="`leaves`"):
+        rose(jax.random.key(0), 3, 0)

@@ -511,6 +511,8 @@ DATA = [
         "at least 2",
         "1.0",
     ),
+    ("a rose of no points", lambda: data.rose(KEY, 0, 3), "`n`", "at least 1", "0"),
+    ("a rose without leaves", lambda: data.rose(KEY, 1, 0), "`leaves`", "at least 1", "0"),
     ("cross products of 0", lambda: data.cross_product(KEY, 0), "`n`", "at least 1", "0"),
     ("cross products to scale", lambda: data.cross_product(KEY, 1, scale="1"), "`scale`", "positive", "'1'"),
     ("spins at no temperature", lambda: data.ising_configurations(KEY, 1, 4, 0.0), "`temperature`", "positive", "0.0"),
