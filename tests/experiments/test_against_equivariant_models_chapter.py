@@ -2,10 +2,13 @@
 
 import pytest
 
+import eqbook as eq
+
 CUT = dict(
     groups=(4,), members=4, seeds=2, train_images=32, watched_images=20, epochs={4: 1}, channels=(2,),
     hidden=8, score_features=(2,), kernel_size=3, halvings=1, batch_size=32, at_once=1, generator="rbg",
-    watch_batch=40,
+    watch_batch=40, rival_rates=dict(factors=(1, 2), networks=2),
+    all_images=dict(methods=("canonical",), images=64, epochs=1),
 )  # fmt: skip
 FETCHED = {"fetch_fashion_mnist": "fashion_mnist", "fetch_mnist": "mnist"}
 # Checks that do not depend on the profile, each with programs of its own to compile.
@@ -25,6 +28,9 @@ def test_records_what_it_measured(run_paper_profile):
     columns = [row[2:] for row in names["comparison"].rows]
     assert all(middle == build for middle, build in columns), "this build is the recorded run"
     assert names["comparison"].rows[0][1] == "3.85 ± 0.12"
+    rates, on_all = eq.results.read("against_rates"), eq.results.read("against_all_images")
+    assert rates.values["canonical_4_2"]["osp_fashion"]["value"] == on_all.quantity("osp_fashion_canonical").value == 4
+    assert rates.quantity("osp_ensemble - canonical_4_1").value <= 0
 
 
 def test_the_settings_of_the_paper_are_those_of_the_paper(paper_settings):

@@ -2,6 +2,8 @@
 
 import pytest
 
+import eqbook as eq
+
 CUT = dict(
     members=4,
     train_images={4: 16, 8: 8, 16: 4},
@@ -11,6 +13,7 @@ CUT = dict(
     batch_size=32,
     watch_batch=40,
     control_members=3,
+    choice_members=2,
 )
 FETCHED = {"fetch_fashion_mnist": "fashion_mnist", "fetch_mnist": "mnist", "fetch_cifar10": "cifar10"}
 
@@ -28,6 +31,9 @@ def test_records_what_it_measured(run_paper_profile):
     columns = [row[2:] for row in names["comparison"].rows]
     assert all(middle == build for middle, build in columns), "this build is the recorded run"
     assert "recorded run: " in names["comparison"].caption
+    choices = eq.results.read("fashion_mnist_choices").values
+    assert set(choices) == set(names["more_choices"])
+    assert [len(epoch) for epoch in choices["as above"]["MNIST"]["members"]] == [2, 2, 2]
 
 
 def test_the_settings_of_the_paper_are_those_of_the_paper(paper_settings):
