@@ -111,6 +111,9 @@ def test_reads_either_data_set(run_paper_profile, data):
         "gains",
         "differences[",
         "recorded is",
+        "by_factors",
+        "draw_run",
+        "third is",
     )
     later += ("def predict", "correct[", "results.benchmark")
     names, recorded = run_paper_profile("kernel_regression", {**CUT, "data": data}, FETCHED, later)
