@@ -31,6 +31,9 @@ def test_records_what_it_measured(run_paper_profile):
     rates, on_all = eq.results.read("against_rates"), eq.results.read("against_all_images")
     assert rates.values["canonical_4_2"]["osp_fashion"]["value"] == on_all.quantity("osp_fashion_canonical").value == 4
     assert rates.quantity("osp_ensemble - canonical_4_1").value <= 0
+    run, _ = names["train"](("canonical", 4), *names["augmented"][4], 2, 2)
+    scores = names["predict"](run, ("canonical", 4), names["watch"][4]["FashionMNIST"])
+    assert rates.values["canonical_4_2"]["accuracy"]["value"] == names["right"](scores[:, :1]).mean() > 0
 
 
 def test_the_settings_of_the_paper_are_those_of_the_paper(paper_settings):
