@@ -115,7 +115,8 @@ def _sphere(body: tuple[Layer, ...], head: tuple[Layer, ...], shape: tuple[int, 
     if program is None:
         return None
     size = quadrature_size(lift.quadrature, bandwidth, signed(Sequential(*body, *head)))
-    return Images(Sphere(program, bandwidth, size), head, _large_tile())
+    # On a group a pair takes a tenth of a microsecond: of small tiles, what comes once for a tile would be most.
+    return Images(Sphere(program, bandwidth, size), head, 1024 if isinstance(size, str) else _large_tile())
 
 
 def _with_shared_filters(layers: Sequence[Layer]) -> tuple[Layer, ...]:

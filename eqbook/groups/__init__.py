@@ -3,7 +3,8 @@
 A `FiniteGroup` is its Cayley table. An action says how each element moves the data (images, vectors, labels). `augment`
 replaces a training set by all of its orbits, on which the group acts by the permutations `augmented_permutation`.
 `irreps` and `symmetry_adapted_basis` take apart what commutes with these permutations.
-`tetrahedron_rotations`, `cube_rotations` and `icosahedron_rotations` are finite subgroups of the rotations of space.
+`tetrahedron_rotations`, `cube_rotations` and `icosahedron_rotations` are finite subgroups of the rotations of space,
+`POLYHEDRA` has them by name.
 `rand_image_symmetry` draws from continuous groups of orthogonal transformations of images.
 """
 
@@ -32,6 +33,7 @@ from eqbook.groups.orthogonal import haar_orthogonal as haar_orthogonal
 from eqbook.groups.orthogonal import rand_image_symmetry as rand_image_symmetry
 from eqbook.groups.planar import cyclic as cyclic
 from eqbook.groups.planar import dihedral as dihedral
+from eqbook.groups.polyhedral import POLYHEDRA as POLYHEDRA
 from eqbook.groups.polyhedral import cube_rotations as cube_rotations
 from eqbook.groups.polyhedral import icosahedron_rotations as icosahedron_rotations
 from eqbook.groups.polyhedral import tetrahedron_rotations as tetrahedron_rotations
@@ -41,6 +43,7 @@ from eqbook.groups.rotations import group_law_error as group_law_error
 from eqbook.groups.rotations import rotate_images as rotate_images
 
 __all__ = [
+    "POLYHEDRA",
     "Action",
     "ColourRotation",
     "EntryPermutation",

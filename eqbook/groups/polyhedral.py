@@ -52,6 +52,9 @@ def icosahedron_rotations() -> Rotations:
     return _closure("third", "half", "fifth")
 
 
+POLYHEDRA = {"tetrahedron": tetrahedron_rotations, "cube": cube_rotations, "icosahedron": icosahedron_rotations}
+
+
 @functools.cache
 def _closure(*names: str) -> Rotations:
     """All products of generators, breadth first from the identity."""

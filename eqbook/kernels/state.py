@@ -43,7 +43,8 @@ class PairKernel:
         is_gaussian: whether the output is a Gaussian process, so that a nonlinearity's dual applies. True after a
             layer with weights, false for the input and after a nonlinearity.
         group: the group on which the feature maps live, in the two layouts of groups.
-        quadrature: size of the rule on SO(3) whose points the layout `"rotations"` holds.
+        quadrature: size of the rule on SO(3), or name of the group of rotations, whose points the layout
+            `"rotations"` holds.
         coincident: whether the two inputs are known to be one. `nngp` and `ntk` over rotations are then at the points
             around the identity, where such a pair has its peak.
         signed: whether the network has a nonlinearity other than relu, which on SO(3) asks for a larger rule.
@@ -60,7 +61,7 @@ class PairKernel:
     layout: Layout = field(default="vector")
     is_gaussian: bool = field(default=False)
     group: FiniteGroup | None = field(default=None)
-    quadrature: int | None = field(default=None)
+    quadrature: int | str | None = field(default=None)
     coincident: bool = field(default=False)
     signed: bool = field(default=False)
     mixed: bool = field(default=False)

@@ -2,7 +2,8 @@
 
 Feature maps are sampled at the rotations of `eqbook.kernels.so3.rotation_points`, `[n, 4B^3, channels]`. All filters
 are expanded in harmonics with i.i.d. N(0, 1) coefficients, so that a convolution is a product of coefficients and its
-equivariance exact; a nonlinearity in between is aliased at the resolution of the rule.
+equivariance exact; a nonlinearity in between is aliased at the resolution of the rule. On a finite group of rotations,
+`[n, order, channels]`, a filter has one weight for each element instead, and nothing is aliased.
 """
 
 import math
@@ -10,8 +11,10 @@ import math
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
+from eqbook.groups.polyhedral import POLYHEDRA
 from eqbook.kernels.so3 import (
     feature_count,
     kept_bandwidth,
@@ -22,14 +25,18 @@ from eqbook.kernels.so3 import (
 )
 from eqbook.kernels.so3.sphere import grid_bandwidth
 from eqbook.layers.sphere import LiftS2, SO3Conv
+from eqbook.networks.groups import weigh
 from eqbook.networks.layers import standard_normal
 
 HIGHEST = jax.lax.Precision.HIGHEST
 
 
-def rule_size(x: Float[Array, "n points c"]) -> int:
-    """B of a feature map at $4B^3$ rotations."""
-    return round((x.shape[1] / 4) ** (1 / 3))
+ORDERS = {group()[1].order: name for name, group in POLYHEDRA.items()}
+
+
+def rule_size(x: Float[Array, "n points c"]) -> int | str:
+    """B of a feature map at $4B^3$ rotations, or the name of the group of that order: none is such a number."""
+    return ORDERS.get(x.shape[1]) or round((x.shape[1] / 4) ** (1 / 3))
 
 
 def degree_rows(bandwidth: int) -> list[slice]:
@@ -72,6 +79,10 @@ class SO3ConvModule(nn.Module):
     @nn.compact
     def __call__(self, x: Float[Array, "n points c"]) -> Float[Array, "n points channels"]:
         layer, size, c = self.layer, rule_size(x), x.shape[-1]
+        if isinstance(size, str):
+            _, group = POLYHEDRA[size]()
+            seen = x[:, group.table.astype(np.int32)]  # [n, g, h, c]: f at g h, which meets the weight of h
+            return weigh(self, seen.reshape(*seen.shape[:2], -1), (group.order, c))
         table, weights = rotation_rule(size, size)
         spectrum = jnp.einsum("fp,npc->nfc", jnp.asarray(table * weights, x.dtype), x, precision=HIGHEST)
         kappa = standard_normal(self, "W", (feature_count(size), c, layer.channels), x)

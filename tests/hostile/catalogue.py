@@ -112,6 +112,13 @@ LAYERS = [
     ("support of lists", lambda: eq.GroupConv(C4, 1, support=([0], [1])), "support", "integer", "[0]"),
     ("support outside", lambda: eq.GroupConv(C4, 1, support=(4,)), "`support`", "0 .. 3", "4"),
     ("rule below the bandwidth", lambda: eq.LiftS2(1, bandwidth=4, quadrature=3), "`quadrature`", "4", "3"),
+    (
+        "group of no name",
+        lambda: eq.LiftS2(1, quadrature="dodecahedron"),
+        "`LiftS2: quadrature`",
+        "icosahedron",
+        "'dodec",
+    ),
     ("bandwidth of text", lambda: eq.LiftS2(1, bandwidth="4"), "bandwidth", "integer", "'4'"),
 ]
 
@@ -143,7 +150,7 @@ GRAMS = [
     ("sphere coefficients of None", lambda: so3.sphere_signal(None), "`coefficients`", "numbers", "None"),
     ("negative bandwidth", lambda: so3.sphere_coefficients(np.ones((1, 4, 3, 1)), -1), "`bandwidth`", "least 1", "-1"),
     ("features of a negative bandwidth", lambda: so3.feature_count(-1), "`bandwidth`", "at least 0", "-1"),
-    ("rule of text", lambda: so3.quadrature_size("9", 4), "`quadrature`", "integer", "'9'"),
+    ("rule that is no group", lambda: so3.quadrature_size("9", 4), "`quadrature`", "integer", "'9'"),
     ("four Euler angles", lambda: so3.angles_to_matrix(np.ones((1, 4))), "`angles`", "[..., 3]", "(1, 4)"),
     ("Euler angle of NaN", lambda: so3.angles_to_matrix([0, np.nan, 0]), "`angles`", "finite", "nan"),
     ("angles of a plane", lambda: so3.matrix_to_angles(np.eye(2)), "`rotation`", "3, 3", "(2, 2)"),

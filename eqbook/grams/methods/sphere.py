@@ -17,7 +17,14 @@ from eqbook.grams import workers
 from eqbook.grams.methods.images import LANES
 from eqbook.grams.methods.program import Program
 from eqbook.grams.methods.steps import Field, Pair, Scales, Walk, at, same, stored, variances
-from eqbook.kernels.so3 import identity_rule, separable_correlation, separable_rule, sphere_coefficients
+from eqbook.kernels.so3 import (
+    identity_rule,
+    rotation_points,
+    rotation_rule,
+    separable_correlation,
+    separable_rule,
+    sphere_coefficients,
+)
 
 Features = tuple[Float[Array, "coefficients channels n"], list[Scales]]
 
@@ -29,15 +36,19 @@ class Sphere:
     Attributes:
         program: steps of the body, with a dense layer in place of each layer on the sphere or on SO(3).
         bandwidth: degrees of the signals that are kept.
-        size: of the quadrature rule.
+        size: of the quadrature rule, or the name of the group of rotations.
     """
 
     program: Program
     bandwidth: int
-    size: int
-    by_rows: ClassVar[bool] = False
+    size: int | str
     width: ClassVar[int] = LANES
     apart: ClassVar[bool] = True
+
+    @property
+    def by_rows(self) -> bool:
+        """On a group a pair takes so little that picking its inputs, all their coefficients, would take longer."""
+        return isinstance(self.size, str)
 
     def prepare(self, x: Float[Array, "n rows columns channels"]) -> Features:
         """Coefficients with the batch axis last, and the scales of the constant variances."""
@@ -47,17 +58,19 @@ class Sphere:
 
     def pairs(self, one: Features, two: Features, true: Bool[Array, ""], ntk: bool, part: None = None) -> Pair:
         """NNGP and NTK, `[pairs]`, for features with the pairs along their last axis."""
-        rule = separable_rule(self.bandwidth, self.size)
         # Stored before they are used many times over: the inputs that were picked, and the parts of the series.
         features = stored(true, lambda inputs: self._features(*inputs), (one, two))
+        if isinstance(self.size, str):
+            table, weights = rotation_rule(self.bandwidth, self.size)
+            return self._mean(at_points(features, table), one, two, true, ntk, weights)
+        rule = separable_rule(self.bandwidth, self.size)
         start = separable_correlation(features, rule, partial(stored, true, jnp.concatenate))
         return self._mean(start, one, two, true, ntk, rule.weights[: 2 * self.size**2])
 
     def itself(self, one: Features, true: Bool[Array, ""], ntk: bool) -> Pair:
         """NNGP and NTK of each input with itself, `[pairs]`."""
         table, weights = identity_rule(self.bandwidth, self.size)
-        start = jnp.matmul(jnp.asarray(table.T, one[0].dtype), self._features(one, one), precision="highest")
-        return self._mean(start, one, one, true, ntk, weights)
+        return self._mean(at_points(self._features(one, one), table), one, one, true, ntk, weights)
 
     def _features(self, one: Features, two: Features) -> Float[Array, "features pairs"]:
         """Products of coefficients of one degree, as `correlation_features`, with the pairs last."""
@@ -92,4 +105,9 @@ class Sphere:
 
     def lanes(self, shape: tuple[int, ...]) -> int:
         """One array of the recursion takes 1 MiB in float32 on a CPU, so that matrix products are large."""
-        return max(1, workers.entries(2**18, 2**25) // (4 * self.size**3))
+        return max(1, workers.entries(2**18, 2**25) // len(rotation_points(self.size)[1]))
+
+
+def at_points(features: Float[Array, "features pairs"], table: np.ndarray) -> Float[Array, "points pairs"]:
+    r"""$k(R_a) = \sum_{lmn} M^l_{mn} D^l_{mn}(R_a)$, pairs last."""
+    return jnp.matmul(jnp.asarray(table.T, features.dtype), features, precision="highest")

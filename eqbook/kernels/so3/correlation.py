@@ -47,12 +47,12 @@ def correlation_features(
 
 
 @cached_arrays
-def self_table(bandwidth: int, size: int) -> Float[np.ndarray, "features points1"]:
+def self_table(bandwidth: int, size: int | str) -> Float[np.ndarray, "features points1"]:
     """Wigner matrices at `identity_points`, and in one more column at the identity itself.
 
     Args:
         bandwidth: of the signals.
-        size: of the rule.
+        size: of the rule, or the name of a group.
 
     Returns:
         Table `[features, points + 1]`, as of `wigner_table`.
@@ -73,13 +73,13 @@ def correlation(
 
 
 def mean_over_rotations(
-    values: Float[Array, "*batch points"], size: int, around_identity: bool = False
+    values: Float[Array, "*batch points"], size: int | str, around_identity: bool = False
 ) -> Float[Array, "*batch"]:
-    r"""$\sum_a w_a F(R_a)$ with the weights of one of the two rules of size B.
+    r"""$\sum_a w_a F(R_a)$ with the weights of one of the two rules of size B, or the mean over a group.
 
     Args:
         values: $F$ at `rotation_points`, or at `identity_points`.
-        size: B.
+        size: B, or the name of a group.
         around_identity: which of the two.
     """
     weights = (identity_rule if around_identity else rotation_rule)(1, size)[1]

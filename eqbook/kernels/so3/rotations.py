@@ -8,14 +8,22 @@ that of $(f, f')$ at the inverse rotations, so a Gram matrix is symmetric whatev
 `identity_points` is for one input with itself. Its kernel has a peak at the identity, with a kink there behind a
 rectified linear unit, and the product rule converges slowly. In polar coordinates around the identity, by axis and
 angle, the same integrand is smooth, and Gauss-Legendre converges fast again.
+
+A name from `eqbook.groups.POLYHEDRA` in place of a size stands for the elements of that group, with equal weights. As
+a rule it integrates the degrees below 3 (tetrahedron), 4 (cube) and 6 (icosahedron) exactly, the first in which the
+group has an invariant. But it is more than a rule: what is evaluated there is a network on that group, its kernels are
+means over a group, and so they have no negative eigenvalues, as those of any other rule may.
 """
 
 import numpy as np
 from jaxtyping import Float
 
 from eqbook._checks import check_int
+from eqbook.groups.polyhedral import POLYHEDRA
 from eqbook.kernels.cached import cached_arrays
+from eqbook.kernels.so3.angles import matrix_to_angles
 from eqbook.kernels.so3.wigner import wigner_table
+from eqbook.layers.sphere import check_quadrature
 
 Points = tuple[Float[np.ndarray, "points 3"], Float[np.ndarray, " points"]]
 Rule = tuple[Float[np.ndarray, "features points"], Float[np.ndarray, " points"]]
@@ -46,38 +54,43 @@ def default_quadrature(bandwidth: int, signed: bool = False) -> int:
     return bandwidth + 10 if signed else max(10, bandwidth + 4)
 
 
-def quadrature_size(quadrature: int | None, bandwidth: int, signed: bool = False) -> int:
+def quadrature_size(quadrature: int | str | None, bandwidth: int, signed: bool = False) -> int | str:
     """The size asked for, the default if `None`.
 
     Args:
-        quadrature: size asked for, or `None`.
+        quadrature: size asked for, the name of a group, or `None`.
         bandwidth: of the signals.
         signed: as for `default_quadrature`.
 
     Raises:
-        ValueError: if it is smaller than the bandwidth.
+        ValueError: if it is smaller than the bandwidth, or no such name.
     """
-    size = default_quadrature(bandwidth, signed) if quadrature is None else check_int("quadrature", quadrature, 1)
-    if size < bandwidth:
+    if quadrature is None:
+        return default_quadrature(bandwidth, signed)
+    size = check_quadrature("quadrature", quadrature)
+    if not isinstance(size, str) and size < bandwidth:
         raise ValueError(f"`quadrature`: expected at least the bandwidth of the signals, {bandwidth}, got {size}.")
     return size
 
 
 @cached_arrays
-def rotation_points(size: int) -> Points:
-    r"""Nodes and weights of the product rule.
+def rotation_points(size: int | str) -> Points:
+    r"""Nodes and weights of the product rule, or the elements of a group.
 
     Args:
-        size: B.
+        size: B, or the name of a group.
 
     Returns:
         Angles $(\alpha, \beta, \gamma)$ in radians, `[4B^3, 3]`, $\alpha$ slowest and $\gamma$ fastest, in the order of
-        an array `[2B, B, 2B]`; weights `[4B^3]`, which add up to 1.
+        an array `[2B, B, 2B]`; weights `[4B^3]`, which add up to 1. Of a group: its elements, in the order of
+        `eqbook.groups`, with equal weights.
 
     Raises:
-        ValueError: if `size` is not a positive integer.
+        ValueError: if `size` is not a positive integer, and no name of a group.
     """
-    check_int("size", size, 1)
+    if isinstance(check_quadrature("size", size), str):
+        matrices, group = POLYHEDRA[size]()
+        return matrix_to_angles(matrices), np.full(group.order, 1 / group.order)
     nodes, node_weights = np.polynomial.legendre.leggauss(size)
     turns = np.pi * np.arange(2 * size) / size
     alpha, beta, gamma = np.meshgrid(turns, np.arccos(nodes), turns, indexing="ij")
@@ -86,7 +99,7 @@ def rotation_points(size: int) -> Points:
 
 
 @cached_arrays
-def identity_points(size: int) -> Points:
+def identity_points(size: int | str) -> Points:
     r"""Nodes and weights of the rule around the identity, for functions with $F(R) = F(R^{-1})$.
 
     $\int F = \int_0^\pi \frac{1 - \cos\omega}{\pi} d\omega\, \frac{1}{4\pi} \int_{S^2} F(\omega, n)\, dn$ with angle
@@ -94,15 +107,16 @@ def identity_points(size: int) -> Points:
     $n$ and $-n$ is kept.
 
     Args:
-        size: B of the product rule that it goes with.
+        size: B of the product rule that it goes with, or the name of a group, whose elements serve here as well.
 
     Returns:
         As `rotation_points`, with $(B+6)(2B+4)^2$ points.
 
     Raises:
-        ValueError: if `size` is not a positive integer.
+        ValueError: if `size` is not a positive integer, and no name of a group.
     """
-    check_int("size", size, 1)
+    if isinstance(check_quadrature("size", size), str):
+        return rotation_points(size)
     nodes, node_weights = np.polynomial.legendre.leggauss(size + 6)
     turns = (nodes + 1) * np.pi / 2
     turn_weights = node_weights / 2 * (1 - np.cos(turns))
@@ -121,12 +135,12 @@ def identity_points(size: int) -> Points:
 
 
 @cached_arrays
-def rotation_rule(bandwidth: int, size: int) -> Rule:
+def rotation_rule(bandwidth: int, size: int | str) -> Rule:
     r"""Wigner matrices at `rotation_points`, and the weights, in double precision.
 
     Args:
         bandwidth: L; the table holds the degrees below it.
-        size: B.
+        size: B, or the name of a group.
 
     Returns:
         Table $D^l_{mn}(R_a)$, `[L(4L^2-1)/3, 4B^3]`, features in the order of `wigner_table`; weights `[4B^3]`.
@@ -136,7 +150,7 @@ def rotation_rule(bandwidth: int, size: int) -> Rule:
 
 
 @cached_arrays
-def identity_rule(bandwidth: int, size: int) -> Rule:
+def identity_rule(bandwidth: int, size: int | str) -> Rule:
     """Wigner matrices at `identity_points`, and the weights, shaped as those of `rotation_rule`.
 
     Args:
