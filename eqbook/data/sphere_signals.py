@@ -7,12 +7,27 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from eqbook._checks import check_finite, check_int, check_integers, check_ndim, check_range, check_rectangular
+from eqbook._checks import (
+    check_finite,
+    check_int,
+    check_integers,
+    check_ndim,
+    check_number,
+    check_range,
+    check_rectangular,
+)
 from eqbook.data.molecules import ELEMENTS
 
 POWERS = (2, 6)
-_ANGLE, _WEIGHT = np.pi / 4, 0.05  # a neighbour's weight falls to 5 per cent at 45 degrees from its direction
-BETA = -((np.cos(_ANGLE) - 1) ** 2) / np.log(_WEIGHT)  # 0.0286
+_WEIGHT = 0.05
+
+
+def _beta(angle: float) -> float:
+    """The width at which a neighbour's weight falls to 5 per cent at this angle from its direction, in radians."""
+    return float(-((np.cos(angle) - 1) ** 2) / np.log(_WEIGHT))
+
+
+BETA = _beta(np.pi / 4)  # 0.0286
 
 
 def sphere_signals(
@@ -20,7 +35,10 @@ def sphere_signals(
     positions: Float[Array, "*batch atoms 3"],
     bandwidth: int = 6,
     chunk: int = 64,
-) -> Float[Array, "*batch atoms latitudes longitudes 10"]:
+    *,
+    powers: tuple[float, ...] = POWERS,
+    angle: float = 45.0,
+) -> Float[Array, "*batch atoms latitudes longitudes channels"]:
     r"""What each atom sees in each direction, one channel for each element z and power p.
 
     $$
@@ -28,22 +46,26 @@ def sphere_signals(
     \exp\Big(-\frac{(\hat r_{ij} \cdot x - 1)^2}{\beta}\Big), \qquad r_{ij} = r_j - r_i ,
     $$
 
-    for z in (1, 6, 7, 8, 9) and p in (2, 6), with $\beta = -(\cos 45^\circ - 1)^2 / \log 0.05$, on the grid of
-    `eqbook.kernels.so3.sphere_grid`. Rotating the molecule rotates the signals. They do not change when it is moved,
-    and a permutation of atoms permutes them. Channels are element-major: channel 2 a + b holds element a and power b.
+    for z in (1, 6, 7, 8, 9) and p in `powers`, with $\beta = -(\cos a - 1)^2 / \log 0.05$ for the angle a, on the grid
+    of `eqbook.kernels.so3.sphere_grid`. Rotating the molecule rotates the signals. They do not change when it is moved,
+    and a permutation of atoms permutes them. Channels are element-major: channel |powers| i + j holds element i and
+    power j. The powers 2 and 6 and the angle of 45 degrees are those of the paper.
 
     Args:
         charges: Z, nuclear charges, 0 in empty slots; other elements are not seen. `[..., atoms]`.
         positions: r, in angstrom, `[..., atoms, 3]`.
         bandwidth: L; signals have 2L colatitudes and 2L - 1 longitudes.
         chunk: molecules computed at once, to bound the memory: one of 29 atoms takes 0.5 MB on its way.
+        powers: p, exponents of the distance, not negative.
+        angle: a, in degrees, above 0 and at most 180: how far from a neighbour's direction its weight falls to 5 per
+            cent.
 
     Returns:
-        $F$, of the dtype of `positions`, `[..., atoms, 2L, 2L - 1, 10]`; 0 in empty slots.
+        $F$, of the dtype of `positions`, `[..., atoms, 2L, 2L - 1, 5 |powers|]`; 0 in empty slots.
 
     Raises:
-        ValueError: if the shapes do not fit, an array is not one of finite real numbers, or two atoms lie on each other
-            or so close that signals are not finite in the dtype.
+        ValueError: if the shapes do not fit, `powers` or `angle` are no such numbers, an array is not one of finite
+            real numbers, or two atoms lie on each other or so close that signals are not finite in the dtype.
 
     References:
         Misof, Kessel, Gerken, "Equivariant Neural Tangent Kernels", 2025, https://arxiv.org/abs/2406.06504; after
@@ -63,10 +85,17 @@ def sphere_signals(
         )
     if not jnp.issubdtype(positions.dtype, jnp.floating):
         raise ValueError(f"`positions`: expected floats in angstrom, got {positions.dtype}; convert them.")
+    if not isinstance(powers, tuple | list) or not powers:
+        raise ValueError(f"`powers`: expected a tuple of numbers such as {POWERS}, got {powers!r}.")
+    powers = tuple(check_number("powers", power) for power in powers)
+    angle = check_number("angle", angle, positive=True)
+    if angle > 180:
+        raise ValueError(f"`angle`: expected degrees, above 0 and at most 180, got {angle}.")
     x = jnp.asarray(grid_directions(bandwidth), positions.dtype)
     batch = charges.shape[:-1]
     flat = charges.reshape(-1, charges.shape[-1]), positions.reshape(-1, *positions.shape[-2:])
-    signals = _all_signals(*flat, x, min(check_int("chunk", chunk, 1), len(flat[0])))
+    chunk = min(check_int("chunk", chunk, 1), len(flat[0]))
+    signals = _all_signals(*flat, x, chunk, powers, _beta(np.deg2rad(angle)))
     try:
         check_range("positions", signals)
     except ValueError:
@@ -74,11 +103,16 @@ def sphere_signals(
     return signals.reshape(*batch, *signals.shape[1:])
 
 
-@partial(jax.jit, static_argnames="chunk")
+@partial(jax.jit, static_argnames=("chunk", "powers", "beta"))
 def _all_signals(
-    charges: Int[Array, "n atoms"], positions: Float[Array, "n atoms 3"], x: Float[Array, "t p 3"], chunk: int
+    charges: Int[Array, "n atoms"],
+    positions: Float[Array, "n atoms 3"],
+    x: Float[Array, "t p 3"],
+    chunk: int,
+    powers: tuple[float, ...],
+    beta: float,
 ) -> Float[Array, "n atoms t p channels"]:
-    return jax.lax.map(lambda one: _signals(*one, x), (charges, positions), batch_size=chunk)
+    return jax.lax.map(lambda one: _signals(*one, x, powers, beta), (charges, positions), batch_size=chunk)
 
 
 def _advice(charges: Int[Array, "*batch atoms"], positions: Float[Array, "*batch atoms 3"], dtype: np.dtype) -> str:
@@ -114,7 +148,11 @@ def grid_directions(bandwidth: int) -> Float[np.ndarray, "latitudes longitudes 3
 
 
 def _signals(
-    charges: Int[Array, " atoms"], positions: Float[Array, "atoms 3"], x: Float[Array, "t p 3"]
+    charges: Int[Array, " atoms"],
+    positions: Float[Array, "atoms 3"],
+    x: Float[Array, "t p 3"],
+    powers: tuple[float, ...],
+    beta: float,
 ) -> Float[Array, "atoms t p channels"]:
     """The signals of one molecule."""
     r = positions - positions[:, None]  # r[i, j] = r_j - r_i
@@ -122,13 +160,13 @@ def _signals(
     # Double where: pairs that do not count have distance 1, so that no gradient is NaN.
     distance = jnp.sqrt(jnp.where(pair, jnp.sum(r**2, axis=-1), 1))
     cosine = jnp.einsum("ijk,tpk->ijtp", r / distance[..., None], x, precision="highest")
-    directional = jnp.exp(-((cosine - 1) ** 2) / BETA)
+    directional = jnp.exp(-((cosine - 1) ** 2) / beta)
     Z = charges.astype(x.dtype)  # before the product: 17 * 8 is no number of 8 bits
     strength = jnp.where(pair, Z[:, None] * Z, 0)
-    powers = distance[..., None] ** -np.array(POWERS, x.dtype)
+    falling = distance[..., None] ** -np.array(powers, x.dtype)
     is_element = (charges[:, None] == np.array(ELEMENTS)).astype(x.dtype)
-    weights = jnp.einsum("ij,ijb,ja->ijab", strength, powers, is_element, precision="highest")
-    weights = weights.reshape(*distance.shape, -1)  # [i, j, 2 a + b]
+    weights = jnp.einsum("ij,ijb,ja->ijab", strength, falling, is_element, precision="highest")
+    weights = weights.reshape(*distance.shape, -1)  # [i, j, |powers| a + b]
     return jnp.einsum("ijtp,ijc->itpc", directional, weights, precision="highest")
 
 

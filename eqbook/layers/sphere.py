@@ -49,8 +49,9 @@ class LiftS2(Layer):
             All that follows, up to `SO3Pool`, is evaluated at these rotations. Or `"tetrahedron"`, `"cube"` or
             `"icosahedron"`: the network is then one on the group of their 12, 24 or 60 rotations, with filters on the
             group in `SO3Conv` and the mean over it in `SO3Pool`. It is equivariant under this group exactly, finite or
-            infinite, and an approximation of the network on SO(3) with few points. The icosahedron sees no difference
-            up to degree 5. The kernel is exact for any bandwidth, and has no negative eigenvalues.
+            infinite, and an approximation of the network on SO(3) with few points: what the nonlinearities make of the
+            correlation of two signals differs behind the pooling from degree 3, 4 or 6 on. The kernel is exact for any
+            bandwidth, and Gram matrices have no negative eigenvalues but for rounding.
 
     Raises:
         ValueError: if an argument is of the wrong kind, the rule is too small for the bandwidth, or no group has that
@@ -80,7 +81,7 @@ class LiftS2(Layer):
 
 @dataclass(frozen=True)
 class SO3Conv(Layer):
-    r"""Group convolution on SO(3) by a filter that covers the group.
+    r"""Group convolution on SO(3), or the finite group that `LiftS2` chose, by a filter that covers the group.
 
     $z_i(R) = \frac{\sigma_W}{\sqrt{8\pi^2 n_{in}}} \sum_j \int_{SO(3)} \kappa_{ij}(R^{-1} S)\, f_j(S)\, dS
     + \sigma_b b_i$ with white noise $\kappa$ on SO(3), total volume $8\pi^2$, and $b_i \sim N(0, 1)$.
@@ -91,6 +92,9 @@ class SO3Conv(Layer):
     there, and present in the infinite kernel; without a nonlinearity the two agree. Measured on noise of bandwidth 4,
     lift, relu, convolution, relu, pool: the NTK differs by 2 per cent for B = 4 and 1 in a thousand for B = 9. The
     limit of the network as it stands, B included, is `eqbook.kernels.so3.literal.literal_kernel`.
+
+    On a finite group H: $z_i(g) = \frac{\sigma_W}{\sqrt{|H| n_{in}}} \sum_j \sum_{s \in H} W_{ij}(g^{-1} s)\, f_j(s) +
+    \sigma_b b_i$ with $W_{ij}(h) \sim N(0, 1)$. No degree is left out.
 
     Args:
         channels: number of output channels.
@@ -114,7 +118,10 @@ class SO3Conv(Layer):
 
 @dataclass(frozen=True)
 class SO3Pool(Layer):
-    r"""Mean over rotations, $z = \frac{1}{8\pi^2} \int_{SO(3)} f(R)\, dR$: the output does not feel a rotation."""
+    r"""Mean over rotations, $z = \frac{1}{8\pi^2} \int_{SO(3)} f(R)\, dR$: the output does not feel a rotation.
+
+    On a finite group it is the mean over its elements, and the output does not feel these.
+    """
 
 
 @output_domain.register

@@ -1,9 +1,10 @@
 """Flax modules of the layers on SO(3); the formulas are those of `eqbook.layers.sphere`.
 
-Feature maps are sampled at the rotations of `eqbook.kernels.so3.rotation_points`, `[n, 4B^3, channels]`. All filters
-are expanded in harmonics with i.i.d. N(0, 1) coefficients, so that a convolution is a product of coefficients and its
-equivariance exact; a nonlinearity in between is aliased at the resolution of the rule. On a finite group of rotations,
-`[n, order, channels]`, a filter has one weight for each element instead, and nothing is aliased.
+Feature maps are sampled at the rotations of `eqbook.kernels.so3.rotation_points`, `[n, points, channels]`: $4B^3$ of a
+rule, or the elements of a finite group. Filters on the sphere and on SO(3) are expanded in harmonics with i.i.d.
+N(0, 1) coefficients, so that a convolution is a product of coefficients and its equivariance exact; a nonlinearity in
+between is aliased at the resolution of the rule. A filter on a finite group has one weight for each element, and
+nothing is aliased.
 """
 
 import math
@@ -65,7 +66,7 @@ class LiftS2Module(nn.Module):
 
 
 class SO3ConvModule(nn.Module):
-    r"""Finite convolution on SO(3), of bandwidth B.
+    r"""Finite convolution on SO(3), of bandwidth B, or on a finite group.
 
     With $\bar f^l_{mn} = \sum_a w_a D^l_{mn}(R_a) f(R_a)$ (weights of total mass 1) and
     $\kappa(U) = \sum_{l<B} \sqrt{(2l+1)/8\pi^2} \sum_{pn} \kappa^l_{pn} D^l_{pn}(U)$, since

@@ -117,6 +117,37 @@ def test_no_product_may_be_rounded_to_fewer_digits():
     assert program.count("dot_general[") == program.count("precision=(Precision.HIGHEST, Precision.HIGHEST)") > 0
 
 
+def test_other_powers_and_angles(x64, molecule):
+    """Channels by power, and a neighbour's weight of 5 per cent at the angle."""
+    charges, positions = molecule
+    published = sphere_signals(charges, positions, 3)
+    F = sphere_signals(charges, positions, 3, powers=(0, 2, 6.0))
+    assert F.shape[-1] == 15
+    np.testing.assert_allclose(F.reshape(*F.shape[:-1], 5, 3)[..., 1:].reshape(published.shape), published, rtol=1e-12)
+    pair, apart = np.array([6, 8]), np.array([[0, 0, 0], [0, 0, 1.5]])
+    for angle in (30, 45, 120.0):
+        first = sphere_signals(pair, apart, 90, powers=(2,), angle=angle)[0, :, 0, 3]  # by colatitude
+        colatitude = np.degrees((2 * np.arange(180) + 1) * np.pi / 360)
+        assert np.interp(angle, colatitude, np.log(first)) == pytest.approx(np.log(0.05 * 48 / 1.5**2), abs=0.01)
+    assert F[0, 0, 0, 0] == pytest.approx(sphere_signals(charges, 2 * positions, 3, powers=(0,))[0, 0, 0, 0])
+
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        ({"powers": ()}, "`powers`: expected a tuple of numbers"),
+        ({"powers": 2}, "`powers`: expected a tuple of numbers"),
+        ({"powers": (2, "6")}, "`powers`: expected a number"),
+        ({"powers": (np.nan,)}, "`powers`: expected a number"),
+        ({"angle": 0}, "`angle`: expected a positive number"),
+        ({"angle": 181}, "`angle`: expected degrees"),
+    ],
+)
+def test_no_such_signals(options, words):
+    with pytest.raises(ValueError, match=words):
+        sphere_signals(np.array([6, 8]), np.eye(3)[:2], 2, **options)
+
+
 def test_gradient_is_finite_in_spite_of_empty_slots(x64, molecule):
     charges, positions = molecule
     gradient = jax.grad(lambda r: jnp.sum(sphere_signals(charges, r, 2) ** 2))(positions)

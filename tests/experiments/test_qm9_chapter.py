@@ -3,6 +3,8 @@
 import numpy as np
 import pytest
 
+import eqbook as eq
+
 CUT = dict(
     train_sizes=(4, 8, 16),
     slot_pool=16,
@@ -16,7 +18,9 @@ CUT = dict(
     rules_at=(8, 16),
     quadrature=3,
     element_quadrature=3,
+    icosahedron_pools=(8, 16, 8, 4),
     dense_up_to=8,
+    all_ridges_up_to=8,
     rank=4,
     tile=96,
 )
@@ -49,6 +53,20 @@ def test_records_what_it_measured_and_solves_the_largest_by_iteration(run_paper_
         assert np.isnan(found).all() or np.linalg.norm(found - exact) <= 1e-6 * condition * np.linalg.norm(exact)
     assert np.isfinite(iterated[-9:]).all()  # ridges from 1e-4 on
 
+    # on the icosahedron: the record has what the cell kept, and 16 molecules were solved by factors
+    record, kept = eq.results.read("qm9_icosahedron"), names["sixty"]
+    assert list(kept) == ["slots", "slots, smooth", "elements, smooth", "single, smooth"]
+    assert [list(curve) for curve in kept.values()] == [[4, 8], [4, 8, 16], [4, 8], [4]]
+    for name, curve in kept.items():
+        for size, found in curve.items():
+            for target, tested in found["errors"].items():
+                value = record.values[f"{name}, {target}, {size}"]
+                assert value["mae"]["value"] == tested.mean() and value["sets"] == len(tested)
+                assert value["ridges"] == found["ridges"][target]
+    everything = range(len(names["settings"]["ridges"]))
+    found = names["by_factors"](gram.copy(), y[:, None], everything)
+    np.testing.assert_allclose(found[-9:], dense[-9:], rtol=1e-9)
+
 
 def test_the_settings_of_the_paper_are_those_of_the_paper(paper_settings):
     settings = paper_settings("qm9")
@@ -56,4 +74,5 @@ def test_the_settings_of_the_paper_are_those_of_the_paper(paper_settings):
     assert settings["train_sizes"][: len(published)] == published
     assert settings["train_sizes"][-1] == settings["slot_pool"] == 32_768
     assert settings["test"] >= 10_000 and settings["slot_pool"] + settings["validation"] + settings["test"] <= 130_831
+    assert settings["icosahedron_pools"][1] == settings["slot_pool"] >= max(settings["icosahedron_pools"])
     assert settings["ridges"][0] <= 5e-5 <= settings["ridges"][-1]

@@ -69,7 +69,7 @@ def test_invariant_under_the_group_and_no_more(name, x64):
 
 
 def test_no_negative_eigenvalues(x64):
-    """Signals and copies turned by random rotations, where a rule for SO(3) of ten times the points has some."""
+    """Signals and copies turned by random rotations, where a rule for SO(3) with 864 points has some."""
     f = RNG.normal(size=(4, 9, 1))
     angles = RNG.uniform(-np.pi, np.pi, (12, 3))
     x = np.concatenate([so3.sphere_signal(so3.rotate_coefficients(a, f)) for a in angles])
@@ -95,15 +95,15 @@ def test_exact_below_the_first_invariant(name, degree, x64):
 def test_kernels_of_low_degree_are_those_of_all_rotations(x64):
     """A square doubles the degrees: those below 3 stay below 6 for the icosahedron, those below 4 do not."""
 
-    def ntk(quadrature, bandwidth):
+    def kernel(quadrature, bandwidth):
         x = np.asarray(so3.sphere_signal(np.random.default_rng(1).normal(size=(2, bandwidth**2, 1))))
         square = eq.Activation(lambda u: u**2)
         net = eq.Sequential(eq.LiftS2(4, quadrature=quadrature), square, eq.SO3Pool(), eq.Dense(1))
         return float(eq.gram(net, x[:1], x[1:]).nngp[0, 0])
 
-    assert ntk("icosahedron", 3) == pytest.approx(ntk(6, 3), rel=1e-10)
-    assert abs(ntk("icosahedron", 4) / ntk(8, 4) - 1) > 1e-5
-    assert abs(ntk("cube", 3) / ntk(6, 3) - 1) > 1e-5
+    assert kernel("icosahedron", 3) == pytest.approx(kernel(6, 3), rel=1e-10)
+    assert abs(kernel("icosahedron", 4) / kernel(8, 4) - 1) > 1e-5
+    assert abs(kernel("cube", 3) / kernel(6, 3) - 1) > 1e-5
 
 
 @pytest.mark.parametrize("name", POLYHEDRA)

@@ -2,7 +2,8 @@ r"""Networks on the sphere and on SO(3), by the reduction of `eqbook.kernels.so3
 
 The kernel of a pair is a function of the relative rotation: one matrix product gives the correlation of many pairs at
 all rotations of a quadrature rule, every layer acts on it point by point, and pooling is a weighted mean. One input
-with itself has a rule of its own (see `identity_points`), on which its kernel is smooth.
+with itself has a rule of its own (see `identity_points`), on which its kernel is smooth. On a finite group of rotations
+all of this is a sum over its elements.
 """
 
 from dataclasses import dataclass

@@ -10,9 +10,9 @@ rectified linear unit, and the product rule converges slowly. In polar coordinat
 angle, the same integrand is smooth, and Gauss-Legendre converges fast again.
 
 A name from `eqbook.groups.POLYHEDRA` in place of a size stands for the elements of that group, with equal weights. As
-a rule it integrates the degrees below 3 (tetrahedron), 4 (cube) and 6 (icosahedron) exactly, the first in which the
-group has an invariant. But it is more than a rule: what is evaluated there is a network on that group, its kernels are
-means over a group, and so they have no negative eigenvalues, as those of any other rule may.
+a rule it integrates the degrees below 3 (tetrahedron), 4 (cube) and 6 (icosahedron) exactly: these are the first ones
+behind 0 in which the group has an invariant. But what is evaluated there is a network on that group, whose Gram
+matrices have no negative eigenvalues but for rounding. Those of the product rule may have.
 """
 
 import numpy as np
@@ -110,7 +110,7 @@ def identity_points(size: int | str) -> Points:
         size: B of the product rule that it goes with, or the name of a group, whose elements serve here as well.
 
     Returns:
-        As `rotation_points`, with $(B+6)(2B+4)^2$ points.
+        As `rotation_points`, with $(B+6)(2B+4)^2$ points; of a group, with its elements.
 
     Raises:
         ValueError: if `size` is not a positive integer, and no name of a group.
@@ -143,7 +143,7 @@ def rotation_rule(bandwidth: int, size: int | str) -> Rule:
         size: B, or the name of a group.
 
     Returns:
-        Table $D^l_{mn}(R_a)$, `[L(4L^2-1)/3, 4B^3]`, features in the order of `wigner_table`; weights `[4B^3]`.
+        Table $D^l_{mn}(R_a)$, `[L(4L^2-1)/3, points]`, features in the order of `wigner_table`; weights `[points]`.
     """
     angles, weights = rotation_points(size)
     return wigner_table(bandwidth, angles), weights
