@@ -16,6 +16,7 @@ CUT = dict(
     small_at=4,
     moved=2,
     rules_at=(8, 16),
+    signals_at=(4, 8),
     quadrature=3,
     element_quadrature=3,
     icosahedron_pools=(8, 16, 8, 4),
@@ -63,6 +64,15 @@ def test_records_what_it_measured_and_solves_the_largest_by_iteration(run_paper_
                 value = record.values[f"{name}, {target}, {size}"]
                 assert value["mae"]["value"] == tested.mean() and value["sets"] == len(tested)
                 assert value["ridges"] == found["ridges"][target]
+    # other signals: the published ones are those of the icosahedron above, and have no gain over themselves
+    signals = eq.results.read("qm9_signals").values
+    assert len(signals) == len(names["SIGNALS"]) * 3 * 2
+    for size in (4, 8):
+        for target in ("centred", "uncentred", "dressed"):
+            one = signals[f"as published, {target}, {size}"]
+            assert one["gain"]["value"] == 0
+            first = kept["elements, smooth"][size]["errors"][target][0].mean()
+            assert one["mae"]["value"] == pytest.approx(first, rel=1e-3)
     everything = range(len(names["settings"]["ridges"]))
     found = names["by_factors"](gram.copy(), y[:, None], everything)
     np.testing.assert_allclose(found[-9:], dense[-9:], rtol=1e-9)
