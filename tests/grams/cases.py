@@ -147,12 +147,27 @@ def _registry():
 
 
 REGISTRY = {name: Case(net, shape, REGISTRY_METHODS.get(name, method)) for name, net, shape, method in _registry()}
-SPHERES = {name: Case(net, (4, 3, 2), "Sphere") for name, net in SPHERE_NETWORKS.items()}
+POLYHEDRON = eq.Sequential(
+    eq.LiftS2(8, 1.3, 0.2, quadrature="icosahedron"), eq.Erf(), eq.SO3Conv(8, 0.7, 0.4), eq.Relu(), eq.SO3Pool(),
+    eq.Dense(1),
+)  # fmt: skip
+SPHERES = {
+    name: Case(net, (4, 3, 2), "Sphere") for name, net in (SPHERE_NETWORKS | {"sphere-icosahedron": POLYHEDRON}).items()
+}
 CASES = REGISTRY | VECTORS | DISPLACEMENTS | PIXELS | ORBITS
 # One network for each method, quick to compile; `one-row` pools without a head, `flat-head` has one with a relu.
 ONE_EACH = {
     name: (CASES | SPHERES)[name]
-    for name in ("relu-bias", "one-row", "flat-head", "D2-long-filters", "D3-head", "C4-long-filters", "sphere-linear")
+    for name in (
+        "relu-bias",
+        "one-row",
+        "flat-head",
+        "D2-long-filters",
+        "D3-head",
+        "C4-long-filters",
+        "sphere-linear",
+        "sphere-icosahedron",
+    )
 }
 
 

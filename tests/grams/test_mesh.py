@@ -97,7 +97,10 @@ def on_eight(script, *names):
     "names",
     [
         ("relu-bias", "flat-head", "D3-head"),
-        pytest.param(("one-row", "D2-long-filters", "C4-long-filters", "sphere-linear"), marks=pytest.mark.slow),
+        pytest.param(
+            ("one-row", "D2-long-filters", "C4-long-filters", "sphere-linear", "sphere-icosahedron"),
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["few", "others"],
 )
