@@ -7,6 +7,7 @@ between is aliased at the resolution of the rule. A filter on a finite group has
 nothing is aliased.
 """
 
+import functools
 import math
 
 import flax.linen as nn
@@ -32,12 +33,15 @@ from eqbook.networks.layers import standard_normal
 HIGHEST = jax.lax.Precision.HIGHEST
 
 
-ORDERS = {group()[1].order: name for name, group in POLYHEDRA.items()}
+@functools.cache  # not at import: multiplying out a group takes a moment
+def orders() -> dict[int, str]:
+    """Names of the finite groups by their number of elements."""
+    return {group()[1].order: name for name, group in POLYHEDRA.items()}
 
 
 def rule_size(x: Float[Array, "n points c"]) -> int | str:
     """B of a feature map at $4B^3$ rotations, or the name of the group of that order: none is such a number."""
-    return ORDERS.get(x.shape[1]) or round((x.shape[1] / 4) ** (1 / 3))
+    return orders().get(x.shape[1]) or round((x.shape[1] / 4) ** (1 / 3))
 
 
 def degree_rows(bandwidth: int) -> list[slice]:

@@ -84,5 +84,7 @@ def test_the_settings_of_the_paper_are_those_of_the_paper(paper_settings):
     assert settings["train_sizes"][: len(published)] == published
     assert settings["train_sizes"][-1] == settings["slot_pool"] == 32_768
     assert settings["test"] >= 10_000 and settings["slot_pool"] + settings["validation"] + settings["test"] <= 130_831
-    assert settings["icosahedron_pools"][1] == settings["slot_pool"] >= max(settings["icosahedron_pools"])
+    # those of which the chapter counts the tiles
+    assert settings["icosahedron_pools"] == (8192, 32_768, 8192, 1024)
+    assert (settings["slot_pool"], settings["element_pool"], settings["single_pool"]) == (32_768, 8192, 1024)
     assert settings["ridges"][0] <= 5e-5 <= settings["ridges"][-1]

@@ -16,7 +16,6 @@ from eqbook.kernels import pair_kernel, so3  # noqa: E402
 from eqbook.kernels.so3.literal import literal_kernel  # noqa: E402
 from eqbook.kernels.so3.places import on_subgroup  # noqa: E402
 
-RNG = np.random.default_rng(0)
 ORDERS = {"tetrahedron": 12, "cube": 24, "icosahedron": 60}
 
 
@@ -31,14 +30,20 @@ def network(quadrature, width=8, **options):
     )
 
 
+@pytest.fixture
+def rng():
+    """Its own for each test: what one draws does not depend on which ran before."""
+    return np.random.default_rng(0)
+
+
 def turned(coefficients, R):
     return so3.sphere_signal(so3.rotate_coefficients(so3.matrix_to_angles(R), coefficients))
 
 
 @pytest.mark.parametrize("name", POLYHEDRA)
-def test_equals_the_recursion_over_pairs_of_elements(name, x64):
+def test_equals_the_recursion_over_pairs_of_elements(name, rng, x64):
     """All ways to the kernel: tiles, pair by pair, and the sums over all pairs of group elements."""
-    net, x = network(name), RNG.normal(size=(3, 6, 5, 2))
+    net, x = network(name), rng.normal(size=(3, 6, 5, 2))
     places = on_subgroup(POLYHEDRA[name]()[0])
     assert len(places.weights) == ORDERS[name]
     ours = eq.gram(net, x)
@@ -58,8 +63,8 @@ def test_equals_the_recursion_over_pairs_of_elements(name, x64):
 
 
 @pytest.mark.parametrize("name", POLYHEDRA)
-def test_invariant_under_the_group_and_no_more(name, x64):
-    f = RNG.normal(size=(2, 9, 2))
+def test_invariant_under_the_group_and_no_more(name, rng, x64):
+    f = rng.normal(size=(2, 9, 2))
     x = np.asarray(so3.sphere_signal(f))
     plain = eq.gram(network(name), x[:1], x[1:]).ntk
     for R in POLYHEDRA[name]()[0][[1, -1]]:
@@ -68,10 +73,10 @@ def test_invariant_under_the_group_and_no_more(name, x64):
     assert abs(eq.gram(network(name), x[:1], turned(f[1:], other)).ntk / plain - 1) > 1e-5
 
 
-def test_no_negative_eigenvalues(x64):
+def test_no_negative_eigenvalues(rng, x64):
     """Signals and copies turned by random rotations, where a rule for SO(3) with 864 points has some."""
-    f = RNG.normal(size=(4, 9, 1))
-    angles = RNG.uniform(-np.pi, np.pi, (12, 3))
+    f = rng.normal(size=(4, 9, 1))
+    angles = rng.uniform(-np.pi, np.pi, (12, 3))
     x = np.concatenate([so3.sphere_signal(so3.rotate_coefficients(a, f)) for a in angles])
 
     def least(quadrature):
@@ -107,9 +112,9 @@ def test_kernels_of_low_degree_are_those_of_all_rotations(x64):
 
 
 @pytest.mark.parametrize("name", POLYHEDRA)
-def test_finite_network_by_hand(name, x64):
+def test_finite_network_by_hand(name, rng, x64):
     """Filters on the group: one weight for each element, at g^-1 s; and the output is invariant under the group."""
-    f = RNG.normal(size=(2, 9, 2))
+    f = rng.normal(size=(2, 9, 2))
     x, (matrices, group) = np.asarray(so3.sphere_signal(f)), POLYHEDRA[name]()
     lift = eq.LiftS2(2, quadrature=name)
     net = eq.Sequential(lift, eq.SO3Conv(3, 1.3, 0.7))
@@ -131,14 +136,14 @@ def test_finite_network_by_hand(name, x64):
 
 
 @pytest.mark.every(2)
-def test_kernel_is_that_of_wide_networks():
+def test_kernel_is_that_of_wide_networks(rng):
     """The mean over finite networks, tetrahedron, up to the standard error and the width."""
-    x = np.asarray(so3.sphere_signal(RNG.normal(size=(2, 4, 2))), np.float32)
+    x = np.asarray(so3.sphere_signal(rng.normal(size=(2, 4, 2))), np.float32)
     assert_agrees(network("tetrahedron"), x, 400)
 
 
-def test_gradients_and_jit(x64):
-    x = jnp.asarray(RNG.normal(size=(2, 4, 3, 1)))
+def test_gradients_and_jit(rng, x64):
+    x = jnp.asarray(rng.normal(size=(2, 4, 3, 1)))
     net = network("tetrahedron")
 
     def entry(x):
