@@ -48,8 +48,8 @@ def settings(**defaults: Any) -> dict[str, Any]:
 
     Raises:
         ValueError: if the variable holds neither, names a setting that is not among `defaults` or one twice, or gives
-            text, numbers, lists and dictionaries in place of one another, or numbers that are not finite. `None` may
-            stand for anything, and anything for `None`.
+            text, numbers, truth values, lists and dictionaries in place of one another, or numbers that are not
+            finite. `None` may stand for anything, and anything for `None`.
     """
     given = os.environ.get(CHANGES, "").strip()
     if not given:
@@ -96,7 +96,7 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _like(default: Any, value: Any, name: str) -> Any:
     """`value` as JSON gives it, in the form of `default`: tuples, and keys that are no text."""
-    if default is not None and value is not None and not isinstance(value, _kind(default)):
+    if default is not None and value is not None and _kind(value) is not _kind(default) is not object:
         raise ValueError(f"`{CHANGES}`: expected `{name}` to be like {default!r}, got {value!r}.")
     if isinstance(value, list):
         one_like = _example(default) if isinstance(default, list | tuple) else None

@@ -94,6 +94,8 @@ def test_settings_of_a_recorded_run(monkeypatch, tmp_path):
         ("~nobody-of-this-name/a.json", "expected a JSON object or the path of a file with one: "),
         ("nowhere.json", "expected a JSON object or the path of a file with one: .*nowhere.json"),
         ('{"members": "3"}', "expected `members` to be like 100, got '3'"),
+        ('{"members": true}', "expected `members` to be like 100, got True"),
+        ('{"sizes": [1, false]}', r"expected `sizes\[1\]` to be like 1, got False"),
         ('{"sizes": 3}', r"expected `sizes` to be like \(1, 2\), got 3"),
         ('{"epochs": [3]}', r"expected `epochs` to be like \{4: 10, 8: 5\}, got \[3\]"),
         ('{"data": 3}', "expected `data` to be like 'full', got 3"),

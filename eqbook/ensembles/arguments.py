@@ -18,6 +18,7 @@ from eqbook._checks import (
     check_net,
     check_numeric,
     check_path,
+    check_rectangular,
     native,
 )
 from eqbook.ensembles.augmentation import Augmentation
@@ -194,6 +195,7 @@ def check_watch(x: Float[Array, "n ..."], watch: Mapping[str, Any] | None) -> di
         if not isinstance(name, str):
             raise ValueError(f"`watch`: expected names that are text, got {name!r}.")
     for name, inputs in (watch or {}).items():
+        check_rectangular(f"watch[{name!r}]", inputs)
         check_integers(f"watch[{name!r}]", inputs)
     checked = {name: native(np.asarray(inputs)) for name, inputs in (watch or {}).items()}
     for name, inputs in checked.items():

@@ -338,6 +338,7 @@ ENSEMBLES = [
     ("watch a batch", lambda: train(watch=X), "`watch`", "dictionary", "ndarray"),
     ("watch a name that is no text", lambda: train(watch={1: X}), "`watch`", "text", "1"),
     ("watch other features", lambda: train(watch={"a": X[:, :1]}), "watch['a']", "(2,)", "(1,)"),
+    ("watch a ragged batch", lambda: train(watch={"a": RAGGED}), "watch['a']", "expected", "differ in length"),
     ("watch integers of 64 bits", lambda: train(watch={"a": HUGE}), "watch['a']", "2147483647", "convert"),
     ("predict at integers of 64 bits", lambda: train().predict(HUGE), "`x`", "2147483647", "convert"),
     ("predict at an epoch of 2.0", lambda: train().predict(X, epoch=2.0), "`epoch`", "integer", "2.0"),
