@@ -3,7 +3,21 @@
 import numpy as np
 import pytest
 
-CUT = dict(widths=(5, 6), members=8, examples=2, steps=3, watched=3, rotations=3)
+import eqbook as eq
+
+CUT = dict(widths=(5, 6, 7), members=8, examples=2, steps=3, watched=3, rotations=3)
+SEARCH = dict(
+    members=4,
+    repeats=2,
+    watched=3,
+    batch_size=8,
+    steps=(1, 2, 4),
+    tried={
+        "16 pairs": ("normal", 1.0, 2, 3, "usual", "adam", 2e-3),
+        "theory": ("uniform", 1.0, 2, 3, "theory", "adam", 2e-2),
+        "unit vectors": ("unit", 1.0, 9, 3, "usual", "sgd", 1e-3),
+    },
+)
 ADAM = dict(learning_rate=2e-3, batch_size=16, epochs=1)
 # What does not depend on the profile: the coupled runs, and sets of rotations at infinite width.
 SKIP = (
@@ -19,7 +33,8 @@ SKIP = (
 
 @pytest.mark.slow
 def test_records_what_it_measured(run_paper_profile):
-    names, recorded = run_paper_profile("cross_products", {**CUT, "adam": ADAM}, skip=SKIP)
+    changes = {**CUT, "adam": ADAM, "search": SEARCH}
+    names, recorded = run_paper_profile("cross_products", changes, skip=SKIP)
     assert recorded.settings["members"] == 8 and recorded.settings["adam"]["epochs"] == 1
     for key, quantity in names["quantities"].items():
         assert recorded.quantity(key) == quantity
@@ -28,6 +43,14 @@ def test_records_what_it_measured(run_paper_profile):
     a, b = curves["a_and_b"]["cube 6 test"]
     np.testing.assert_allclose(curves["orbit_mse"]["cube 6 test"][0], a + b, rtol=1e-9)
     np.testing.assert_allclose(curves["orbit_mse"]["cube 6 test"][-1], a + b / 8, rtol=1e-9)
+    # the search: a and b of each setting and width, for each kind of inputs, repeat and number of steps
+    search = eq.results.read("cross_products_search")
+    assert search.settings["search"]["repeats"] == 2 and "adam" not in search.settings
+    assert set(search.values) == {f"{label}, {width}" for label in SEARCH["tried"] for width in CUT["widths"]}
+    for found in search.values.values():
+        assert {"train", "test", "one length", "other law"} < set(found)
+        assert all(np.shape(each) == (2, 3, 2) for each in found.values())
+    assert names["miss"].keys() == SEARCH["tried"].keys() and min(names["miss"].values()) > 1
     columns = [row[2:] for row in names["comparison"].rows]
     assert all(middle == build for middle, build in columns), "this build is the recorded run"
     assert "recorded run: " in names["comparison"].caption
