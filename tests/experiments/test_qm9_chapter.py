@@ -21,6 +21,7 @@ CUT = dict(
     element_quadrature=3,
     icosahedron_pools=(8, 16, 8, 4),
     mlp_pool=16,
+    rule_pool=8,
     dense_up_to=8,
     all_ridges_up_to=8,
     rank=4,
@@ -57,8 +58,15 @@ def test_records_what_it_measured_and_solves_the_largest_by_iteration(run_paper_
 
     # on the icosahedron: the record has what the cell kept, and 16 molecules were solved by factors
     record, kept = eq.results.read("qm9_icosahedron"), names["sixty"]
-    assert list(kept) == ["slots", "slots, smooth", "elements, smooth", "single, smooth", "MLP, slots"]
-    assert [list(curve) for curve in kept.values()] == [[4, 8], [4, 8, 16], [4, 8], [4], [4, 8, 16]]
+    assert list(kept) == [
+        "slots",
+        "slots, smooth",
+        "elements, smooth",
+        "single, smooth",
+        "MLP, slots",
+        "SO(3), slots, smooth",
+    ]
+    assert [list(curve) for curve in kept.values()] == [[4, 8], [4, 8, 16], [4, 8], [4], [4, 8, 16], [4, 8]]
     for size, found in kept["MLP, slots"].items():  # by factors and by the chapter's other solvers
         for target, tested in found["errors"].items():
             np.testing.assert_allclose(tested, names["errors"]["MLP, slots", target][size], rtol=1e-3, atol=1)
