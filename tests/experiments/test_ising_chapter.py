@@ -15,10 +15,11 @@ CUT = dict(
     small_members=3,
     control_members=4,
     largest=dict(width=3, sizes=(2, 5)),
+    choices=dict(width=3, widths=(3, 4), members=4, steps=(1, 3, 9), members_of_one_rate=3),
     resamples=3,
     at_once=4,
 )
-NOT_OF_THE_PROFILE = ("variations = {", "moved_inputs")
+NOT_OF_THE_PROFILE = ("half of the test inputs, width", "moved_inputs")
 
 
 @pytest.mark.slow
@@ -39,6 +40,19 @@ def test_records_what_it_measured(run_paper_profile):
         assert [len(curve) for curve in largest.values["curves"][name].values()] == [3] * 4
         assert largest.quantity(f"{name}_ensemble").value == largest.values["curves"][name]["relative_std"][-1]
         assert all(0 < p <= 1 for p in largest.values[f"{name}_p"])
+    # So are other choices.
+    choices = eq.results.read("ising_choices")
+    levels = choices.values["levels"]
+    assert list(levels)[:5] == [f"width 3, {t} steps" for t in (1, 3, 9)] + ["width 4, 3 steps", "critical temperature"]
+    assert list(levels)[-2:] == ["one rate, width 3", "one rate, width 4"] and len(levels) == 11
+    again = names["train"](names["network"](4), names["data"], 4, 24, names["law"].rate, (1, 3))
+    measured = names["all_measures"](again, names["law"], names["data"].watch)
+    for key in ("test_members", "test_gap", "train_rms_gap"):
+        stored = eq.results.Quantity.from_json(levels["width 4, 3 steps"][key])
+        assert stored.value == pytest.approx(measured[key].value, rel=1e-6)
+    for N, steps in ((3, 3), (4, 2)):
+        assert len(choices.values["between"][f"test, width {N}"]) == steps
+        assert len(choices.values["bound"][f"test, width {N}"]["shares"]) == 3
 
 
 def test_the_settings_of_the_paper_are_those_of_the_paper(paper_settings):
