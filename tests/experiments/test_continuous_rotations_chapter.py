@@ -2,6 +2,8 @@
 
 import pytest
 
+import eqbook as eq
+
 CUT = dict(
     members=3,
     baseline_members=2,
@@ -14,6 +16,7 @@ CUT = dict(
     channels=(2, 3),
     batch_size=12,
     variant_members=2,
+    choices=dict(members=2, epochs=(1, 2), rate=3e-3),
     kernel_images=4,
     kernel_watched=3,
     at_once=1,
@@ -35,6 +38,15 @@ def test_records_what_it_measured(run_paper_profile):
     columns = [row[2:] for row in names["comparison"].rows]
     assert all(middle == build for middle, build in columns), "this build is the recorded run"
     assert "recorded run: " in names["comparison"].caption
+    choices = eq.results.read("continuous_rotations_choices").values
+    labels = ("three times the rate", "momentum", "maxima", "tanh")
+    assert list(choices) == [f"{label}, {k}" for label in labels for k in (4, 16)]
+    by_tanh = choices["tanh, 16"]
+    assert [len(row) for row in by_tanh["members"]] == [2, 2] and len(by_tanh["ensemble"]) == 2
+    assert 0 <= min(by_tanh["accuracy"]) and by_tanh["members"] != choices["maxima, 16"]["members"]
+    pooled = names["max_pool"](names["x"][:2])
+    assert pooled.shape == (2, 14, 14, 1)
+    assert pooled[1, 3, 5, 0] == names["x"][1, 6:8, 10:12, 0].max()
     for equal_steps, copies in ((True, 2), (False, 1)):
         names["settings"]["equal_steps"] = equal_steps
         assert len(names["training_set"](8)[0]) == copies * 8 * 12
