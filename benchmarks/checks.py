@@ -43,7 +43,8 @@ def rounding(case: Case) -> tuple[float, float]:
         first, last = case.shape[0], 1
     elif case.on_sphere:
         bandwidth = case.shape[0] // 2
-        first, last = so3.feature_count(bandwidth), 4 * so3.default_quadrature(bandwidth) ** 3
+        rule = case.net.layers[0].quadrature or so3.default_quadrature(bandwidth)
+        first, last = so3.feature_count(bandwidth), len(so3.rotation_points(rule)[1])
     else:
         pixels = math.prod(case.shape[:2]) * getattr(getattr(layers[0], "group", None), "order", 1)
         first, last, means = 9 * case.shape[-1], pixels, 1 if isinstance(layers[-2], eq.Flatten) else 2
@@ -98,13 +99,14 @@ def check(case: Case, mine: Matrices | None = None, theirs: Matrices | None = No
         WrongAnswer: if one of them fails.
     """
     mine = ours(case.net)(case.inputs()) if mine is None else mine
-    peer = "double index" if case.peer is None or case.on_sphere else case.peer
+    truncated = case.on_sphere and case.net.layers[0].quadrature is None  # a peer that is coarser than ours
+    peer = "double index" if case.peer is None or truncated else case.peer
     if theirs is None or peer != case.peer:
         size = case.n if case.peer_n is None else case.peer_n
         theirs = PEERS[peer](case.net)(case.inputs(2 if case.peer is None else size))
     # On the sphere the literal method is the reduction for one pair, by another program.
-    found = compare(mine, theirs, rounding(case), "the reduction of one pair" if case.on_sphere else peer)
-    if case.peer == "pairs of rotations":
+    found = compare(mine, theirs, rounding(case), "the reduction of one pair" if truncated else peer)
+    if truncated and case.peer:
         found += against_truncation(case)
     for one in found:
         if not one.difference <= one.bound:

@@ -111,7 +111,7 @@ def _passes(steps: Sequence, sides: tuple[int, int], scales: int) -> float:
 
 
 def _sphere_bytes(core: Sphere, channels: int) -> float:
-    features, points = so3.feature_count(core.bandwidth), 4 * core.size**3
+    features, points = so3.feature_count(core.bandwidth), len(so3.rotation_points(core.size)[1])
     # Variances on SO(3) do not depend on the point: their scales are not read at each. The table of Wigner matrices is
     # shared by the pairs of a block. The matrix product is written, K and Theta are read for the mean.
     table = features * points / core.lanes((2 * core.bandwidth, 2 * core.bandwidth - 1, channels))

@@ -61,14 +61,19 @@ def pairs_of_rotations(net: eq.Sequential, size: int | None = None) -> Compute:
 
     Args:
         net: the network.
-        size: of the rule on SO(3); the smallest that holds the signals' bandwidth if not given.
+        size: of the rule on SO(3); the smallest that holds the signals' bandwidth if not given. A network on a finite
+            group of rotations has the pairs of its elements.
     """
+    from eqbook.groups.polyhedral import POLYHEDRA
     from eqbook.kernels.so3.literal import literal_kernel
-    from eqbook.kernels.so3.places import on_rule
+    from eqbook.kernels.so3.places import on_rule, on_subgroup
+
+    quadrature = net.layers[0].quadrature
+    matrices = POLYHEDRA[quadrature]()[0] if quadrature in POLYHEDRA else None
 
     @partial(jax.jit, static_argnums=2)
     def entry(x1: Array, x2: Array, size: int) -> tuple[Array, Array]:
-        k = literal_kernel(net, x1, x2, on_rule(size))
+        k = literal_kernel(net, x1, x2, on_rule(size) if matrices is None else on_subgroup(matrices))
         return k.nngp, k.ntk
 
     def compute(x: Array) -> Matrices:

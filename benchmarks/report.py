@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.cases import YARDSTICK
+from benchmarks.cases import CASES, YARDSTICK
 from benchmarks.measure import RESULTS
 from eqbook.results.circumstances import short_commit
 
-ORDER = ("fcn", "conv_flatten", "conv_pool", "c4_16", "c4_32", "c4_32_many", "so3", "so3_many", "arora")
 MISSING = "–"
 
 
@@ -24,7 +23,7 @@ def load(backend: str = "cpu", folder: Path = RESULTS) -> dict[str, dict[str, An
         folder: where the records lie.
     """
     found = {}
-    for name in ORDER:
+    for name in CASES:
         record = load_one(name, backend, folder)
         if record is not None:
             found[name] = record
