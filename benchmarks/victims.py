@@ -41,7 +41,7 @@ CUT = dict(
     train_configurations=4, watched=5, draws=128, widths=(3, 4, 5), sizes=(2, 4), records=(1, CHAPTER_EPOCHS),
     lazy_widths=(3, 5), small_members=3, control_members=4, resamples=3, at_once=4,
 )  # fmt: skip
-SETTINGS = "settings = dict("  # how the cell of the settings begins
+SETTINGS = "settings = eq.settings("  # how the cell of the settings begins
 SKIP = ("subplots(", "variations = {", "moved_inputs")  # figures, and checks that do not depend on the profile
 
 

@@ -16,12 +16,12 @@ CUT = dict(
     bias_widths=(1,),
     bias_second=1,
     bias_networks=(60,),
+    shallow_networks=60,
     stored_widths=(1,),
     stored_pool=10,
     picture_networks=30,
 )
 ONLY_CHECKS = (
-    "few_channels = draw",
     "def from_first_layer",
     "relu_body",
     "on_theory = limits",

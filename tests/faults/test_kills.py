@@ -8,7 +8,7 @@ import threading
 import numpy as np
 import pytest
 
-from benchmarks import faults
+from benchmarks import faults, victims
 from benchmarks.kills import Server
 from benchmarks.served import Site
 
@@ -44,6 +44,11 @@ def undisturbed(server, kind, folder, **more):
 
 
 faults_undisturbed = faults.undisturbed
+
+
+def test_the_chapter_that_is_killed_has_sizes_to_cut():
+    (settings,) = (source for source in victims.pages()[0] if source.startswith(victims.SETTINGS))
+    assert all(f"    {name}=" in settings for name in victims.CUT)
 
 
 def test_killed_runs_go_on_to_the_same_bits(scratch, servers, monkeypatch):
