@@ -12,8 +12,34 @@ from eqbook._checks import as_float
 from eqbook.kernels.so3.correlation import correlation_features
 from eqbook.kernels.so3.sphere import sphere_coefficients
 from eqbook.kernels.state import Layout, PairKernel
-from eqbook.layers import Activation, AvgPool, Erf, GlobalAvgPool, Layer, Lift, LiftS2, Residual, Sequential
+from eqbook.layers import (
+    Activation,
+    AvgPool,
+    Conv,
+    Dense,
+    Erf,
+    Flatten,
+    GlobalAvgPool,
+    GroupConv,
+    GroupPool,
+    Layer,
+    LayerNorm,
+    Lift,
+    LiftS2,
+    LocallyConnected,
+    Relu,
+    Residual,
+    Sequential,
+    SO3Conv,
+    SO3Pool,
+)
 from eqbook.layers.domain import OnRotations, naming
+
+# Layers that need, and leave, kernels at equal pixels only.
+UNMIXED = (
+    Activation, Conv, Dense, Erf, Flatten, GroupConv, GroupPool, LayerNorm, LiftS2, LocallyConnected, Relu, SO3Conv,
+    SO3Pool,
+)  # fmt: skip
 
 
 @singledispatch
@@ -41,17 +67,23 @@ def _(layer: Sequential, k: PairKernel) -> PairKernel:
 def pools(layer: Layer) -> bool:
     """Whether a network has a layer that mixes pixels of one input, so that all pairs of pixels matter.
 
-    Pooling does; so does a filter that is turned, for one input by one rotation and for the other by another.
+    Pooling does; so does a filter that is turned, for one input by one rotation and for the other by another. A layer
+    of another kind than the package's may: all pairs are right for every layer, equal pixels are fewer.
     """
-    inner = layer.branch.layers if isinstance(layer, Residual) else getattr(layer, "layers", ())
-    turns = isinstance(layer, Lift) and layer.planar
-    return turns or isinstance(layer, AvgPool | GlobalAvgPool) or any(map(pools, inner))
+    if isinstance(layer, Sequential | Residual):
+        return any(map(pools, _inner(layer)))
+    return layer.planar if isinstance(layer, Lift) else not isinstance(layer, UNMIXED)
 
 
 def signed(layer: Layer) -> bool:
-    """Whether a network has a nonlinearity other than relu, behind which covariances may be negative."""
-    inner = layer.branch.layers if isinstance(layer, Residual) else getattr(layer, "layers", ())
-    return isinstance(layer, Erf | Activation) or any(map(signed, inner))
+    """Whether a nonlinearity other than relu, or a layer of another kind, may have negative covariances behind it."""
+    if isinstance(layer, Sequential | Residual):
+        return any(map(signed, _inner(layer)))
+    return isinstance(layer, Erf | Activation) or not isinstance(layer, (*UNMIXED, AvgPool, GlobalAvgPool, Lift))
+
+
+def _inner(layer: Sequential | Residual) -> tuple[Layer, ...]:
+    return layer.layers if isinstance(layer, Sequential) else layer.branch.layers
 
 
 def _first(layer: Layer) -> Layer:

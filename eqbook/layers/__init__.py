@@ -1,7 +1,8 @@
 """What a layer is: frozen dataclasses that say nothing about how they are computed.
 
 `eqbook.networks` makes a layer finite (a Flax module), `eqbook.kernels` takes it to infinite width (a map of kernels).
-Both look up the layer's type, so a new layer is a dataclass here and one function in each of the two folders.
+Both look up the layer's type, so a new layer is a dataclass here and one function in each of the two folders. If its
+output lives elsewhere than its input, on vectors instead of pixels say, it has a rule of `output_domain` too.
 """
 
 from eqbook.layers.activation import Activation as Activation

@@ -26,9 +26,18 @@ def linear_map(k: PairKernel, gather: Callable[[Array], Array], **fields: Any) -
     return replace(k, **arrays, **fields)
 
 
+def _check_pairs(layer: AvgPool | GlobalAvgPool, k: PairKernel) -> None:
+    if k.layout == "pixels":
+        raise ValueError(
+            f"{layer}: expected kernels at all pairs of pixels, got those at equal pixels; start from `input_kernel` "
+            "of a network that has this layer."
+        )
+
+
 @kernel_map.register
 def _(layer: AvgPool, k: PairKernel) -> PairKernel:
     output_domain(layer, k.domain)
+    _check_pairs(layer, k)
     with naming(layer):
         return linear_map(k, lambda covariance: pool_mean(covariance, layer.window, layer.strides))
 
@@ -36,6 +45,7 @@ def _(layer: AvgPool, k: PairKernel) -> PairKernel:
 @kernel_map.register
 def _(layer: GlobalAvgPool, k: PairKernel) -> PairKernel:
     output_domain(layer, k.domain)
+    _check_pairs(layer, k)
     return linear_map(k, mean_of_all, layout="vector")
 
 
