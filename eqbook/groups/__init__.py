@@ -4,7 +4,7 @@ A `FiniteGroup` is its Cayley table. An action says how each element moves the d
 replaces a training set by all of its orbits, on which the group acts by the permutations `augmented_permutation`.
 `irreps` and `symmetry_adapted_basis` take apart what commutes with these permutations.
 `tetrahedron_rotations`, `cube_rotations` and `icosahedron_rotations` are finite subgroups of the rotations of space,
-`POLYHEDRA` has them by name.
+`POLYHEDRA` has them by name. `RotationAction` turns images by angles at which pixels have to be interpolated.
 `rand_image_symmetry` draws from continuous groups of orthogonal transformations of images.
 """
 

@@ -1,6 +1,7 @@
 """Finite networks: the Flax module that belongs to each layer, and the kernels of a network as it stands.
 
-`init` and `apply` are what `Sequential.init` and `Sequential.apply` call.
+`init` and `apply` are what `Sequential.init` and `Sequential.apply` call. `PatchConv` and `mean_pool` are a convolution
+and a pooling for networks of a user's own, quick where many members are trained.
 """
 
 from eqbook.networks.empirical import empirical_kernels as empirical_kernels
