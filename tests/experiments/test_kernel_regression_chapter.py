@@ -121,6 +121,8 @@ def test_reads_either_data_set(run_paper_profile, data):
     task = names["tasks"]["histology"]
     assert [pool.shape for pool in task.pools] == [(12, 8, 8, 3)] * 2
     assert task.rest.shape == (16, 8, 8, 3) and task.classes == 2, "labels come with these data"
+    small = np.arange(28 * 28 * 3, dtype=np.uint8).reshape(1, 28, 28, 3)  # PathMNIST has no 32 pixels
+    np.testing.assert_array_equal(names["coarse"](small, 32), eq.data.to_unit(small))
 
 
 def test_the_settings_of_the_paper_are_those_of_the_paper(paper_settings):
