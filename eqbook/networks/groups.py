@@ -12,7 +12,7 @@ from jaxtyping import Array, Float
 
 from eqbook.groups.actions import ImageAction
 from eqbook.layers.groups import GroupConv, Lift, check_square
-from eqbook.networks.layers import convolve, standard_normal
+from eqbook.networks.layers import convolve, product, standard_normal
 
 
 def weigh(module: nn.Module, x: Float[Array, "*batch features"], filter_shape: tuple[int, ...]) -> Array:
@@ -24,7 +24,7 @@ def weigh(module: nn.Module, x: Float[Array, "*batch features"], filter_shape: t
         filter_shape: axes of `W` in front of the output channels.
     """
     W = standard_normal(module, "W", (*filter_shape, module.layer.channels), x)
-    return scaled(module, jnp.matmul(x, W.reshape(-1, module.layer.channels), precision="highest"), x.shape[-1])
+    return scaled(module, product(x, W.reshape(-1, module.layer.channels)), x.shape[-1])
 
 
 def scaled(module: nn.Module, z: Float[Array, "*batch channels"], terms: int) -> Array:

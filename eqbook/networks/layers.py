@@ -30,8 +30,7 @@ def product(x: Float[Array, "*batch n_in"], W: Float[Array, "n_in n_out"]) -> Fl
     """
     if W.shape[0] <= W.shape[1] or jax.default_backend() != "cpu":
         return jnp.matmul(x, W, precision="highest")
-    axes = ((x.ndim - 1,), (1,)), ((), ())
-    return jax.lax.dot_general(x, jax.lax.optimization_barrier(W.T), axes, precision="highest")
+    return jnp.einsum("...i,oi->...o", x, jax.lax.optimization_barrier(W.T), precision="highest")
 
 
 def patches(
@@ -55,7 +54,7 @@ def convolve(
     """
     window = W.shape[:2]
     if strides != (1, 1):
-        return jnp.matmul(patches(x, window, strides, padding), W.reshape(-1, W.shape[-1]), precision="highest")
+        return product(patches(x, window, strides, padding), W.reshape(-1, W.shape[-1]))
     pads = borders(x.shape[1:3], window, strides, padding)
     if padding == "CIRCULAR":
         x, pads = jnp.pad(x, [(0, 0), *pads, (0, 0)], mode="wrap"), [(0, 0), (0, 0)]
