@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 from benchmarks.cases import CASES, YARDSTICK
 from benchmarks.measure import RESULTS
 from eqbook.results.circumstances import short_commit
+from eqbook.results.table import Table
 
 MISSING = "–"
 
@@ -45,33 +45,6 @@ def load_one(name: str, backend: str = "cpu", folder: Path = RESULTS) -> dict[st
     path = record_path(folder, name, backend)
     record = json.loads(path.read_text(encoding="utf8")) if path.is_file() else {"smoke": True}
     return None if record["smoke"] else record
-
-
-class Table:
-    """Rows of text that show themselves as a table in a notebook, and as text elsewhere."""
-
-    def __init__(self, head: Sequence[str], rows: Sequence[Sequence[str]], caption: str = "") -> None:
-        self.head, self.rows, self.caption = head, rows, caption
-
-    def __repr__(self) -> str:
-        lines = [self.head, *self.rows]
-        widths = [max(len(line[k]) for line in lines) for k in range(len(self.head))]
-        text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines]
-        return "\n".join([*text, self.caption] if self.caption else text)
-
-    def _repr_html_(self) -> str:
-        head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in self.head)
-        body = "".join(
-            f'<tr><th scope="row">{escape(row[0])}</th>' + "".join(_cell(cell) for cell in row[1:]) + "</tr>"
-            for row in self.rows
-        )
-        caption = f"<caption>{escape(self.caption)}</caption>" if self.caption else ""
-        return f'<table class="table">{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>'
-
-
-def _cell(text: str) -> str:
-    """A cell whose single number, 1e-04 say, is not broken at its hyphen."""
-    return f"<td>{escape(text)}</td>" if " " in text else f'<td class="one">{escape(text)}</td>'
 
 
 def seconds(value: float) -> str:

@@ -373,7 +373,9 @@ def test_comparison_before_any_run(folder, monkeypatch):
     assert table.rows == (("a < b", "1.00 ± 0.10", "not recorded", "2"), ("only here", "–", "not recorded", "–"))
     assert "no recorded run" in table.caption and "quick profile" in repr(table)
     html = table._repr_html_()
-    assert "a &lt; b" in html and html.count("<tr>") == 3 and ">not recorded</td>" in html
+    assert (
+        "a &lt; b" in html and html.count("<tr>") == 3 and ">not recorded</td>" in html and 'class="whole">2<' in html
+    )
 
 
 def test_comparison_with_a_run(folder):
@@ -382,7 +384,44 @@ def test_comparison_with_a_run(folder):
         [Row("x", Quantity(2.0), "band"), Row("y", Quantity(2.0), "other")], "chapter", "A note."
     )
     assert [row[2] for row in table.rows] == ["3.75 (3.50 to 3.88)", "–"]
-    assert "1.5 min" in table.caption and table.caption.endswith("A note.")
+    assert "1.5 min" in table.caption and table.note == "A note." and repr(table).endswith("A note.")
+    assert "<p>A note.</p>" in table._repr_html_()
+
+
+def test_rows_under_headings(folder):
+    table = results.comparison(["above", Row("x", Quantity(2.0)), "below", Row("y", None)], "chapter")
+    assert table.rows == ("above", ("x", "–", "not recorded", "2"), "below", ("y", "–", "not recorded", "–"))
+    assert repr(table).splitlines()[1:3] == ["above", "x  –      not recorded  2"]
+    assert table._repr_html_().count('<th scope="rowgroup" colspan="4">') == 2
+
+
+def test_a_table_of_any_cells():
+    table = results.Table(("", "n", "value"), [("a<b", 12345, 0.123456), ("c", None, Quantity(1.0, 0.1))], "Above.")
+    assert table.rows == (("a<b", "12,345", "0.123"), ("c", "–", "1.00 ± 0.10"))
+    assert repr(table).splitlines() == [
+        "     n       value", "a<b  12,345  0.123", "c    –       1.00 ± 0.10", "Above.",
+    ]  # fmt: skip
+    html = table._repr_html_()
+    assert "<figcaption>Above.</figcaption>" in html and "a&lt;b" in html and "<p>" not in html
+    assert '<td class="whole">0.123</td>' in html
+    assert f"<td>{'word ' * 6}</td>" in results.Table(("", ""), [("x", "word " * 6)])._repr_html_()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((("", "a"), []), "`rows`: expected at least one row"),
+        ((("", "a"), [("x",)]), r"`rows`: expected 2 cells, as many as in \('', 'a'\), got \('x',\)"),
+        ((("", "a"), [3]), "`rows`: expected each to be a text or a list of cells, got 3"),
+        ((("", "a"), 3), "`rows`: expected a list of rows, got 3"),
+        (("ab", [("x", "y")]), "`head`: expected the names"),
+        ((("", "a"), [("x", "y")], None), "`caption`: expected text, got None"),
+        ((("", "a"), [("x", "y")], "", 3), "`note`: expected text, got 3"),
+    ],
+)
+def test_a_table_of_something_else(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        results.Table(*arguments)
 
 
 def test_a_row_of_another_run(folder):

@@ -17,6 +17,7 @@ from eqbook.results.record import read as read
 from eqbook.results.record import write as write
 from eqbook.results.table import Comparison as Comparison
 from eqbook.results.table import Row as Row
+from eqbook.results.table import Table as Table
 from eqbook.results.table import comparison as comparison
 
 __all__ = [
@@ -26,6 +27,7 @@ __all__ = [
     "Recorded",
     "ResultsError",
     "Row",
+    "Table",
     "benchmark",
     "comparison",
     "paper_values",

@@ -1,8 +1,11 @@
-"""The three columns: the paper, the recorded run, this build."""
+"""Tables of results, foremost that of three columns: the paper, the recorded run, this build."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
+from typing import Any
+
+import numpy as np
 
 from eqbook.profiles import profile
 from eqbook.results.quantity import Quantity
@@ -28,41 +31,86 @@ class Row:
     record: str | None = None
 
 
-class Comparison:
-    """Three columns: paper, recorded run, this build. Shows itself as a table in a notebook, and as text."""
+class Table:
+    """Rows under a head: shows itself as a table in a notebook, and as text elsewhere.
 
-    head = ("", "paper", "recorded run", "this build")
+    Args:
+        head: names of the columns; that of the labels is often empty.
+        rows: each with a cell for every column; or a text alone, a heading of the rows that follow. A cell is text, a
+            `Quantity`, a number, shown with three digits, or `None`, shown as a dash.
+        caption: a sentence above the table.
+        note: what stands below it: settings, what intervals mean.
 
-    def __init__(self, rows: Sequence[tuple[str, str, str, str]], caption: str) -> None:
-        self.rows, self.caption = tuple(rows), caption
+    Attributes:
+        rows: the cells as text.
+
+    Raises:
+        ValueError: if there is no row, one has more or fewer cells than the head, or caption or note are no text.
+    """
+
+    def __init__(
+        self, head: Sequence[str], rows: Iterable[str | Sequence[Any]], caption: str = "", note: str = ""
+    ) -> None:
+        for name, value in (("caption", caption), ("note", note)):
+            if not isinstance(value, str):
+                raise ValueError(f"`{name}`: expected text, got {value!r}.")
+        if isinstance(head, str) or not isinstance(head, Iterable):
+            raise ValueError(f"`head`: expected the names of the columns, got {head!r}.")
+        if isinstance(rows, str) or not isinstance(rows, Iterable):
+            raise ValueError(f"`rows`: expected a list of rows, got {rows!r}.")
+        rows = list(rows)
+        for row in rows:
+            if not isinstance(row, Iterable):
+                raise ValueError(f"`rows`: expected each to be a text or a list of cells, got {row!r}.")
+        self.head, self.caption, self.note = tuple(map(str, head)), caption, note
+        self.rows = tuple(row if isinstance(row, str) else tuple(map(_text, row)) for row in rows)
+        if not self.rows:
+            raise ValueError("`rows`: expected at least one row, got none.")
+        for row in self.rows:
+            if not isinstance(row, str) and len(row) != len(self.head):
+                raise ValueError(f"`rows`: expected {len(self.head)} cells, as many as in {self.head}, got {row}.")
 
     def __repr__(self) -> str:
-        lines = [self.head, *self.rows]
-        widths = [max(len(line[column]) for line in lines) for column in range(4)]
-        text = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip() for line in lines]
-        return "\n".join([*text, self.caption])
+        lines = [self.head, *(row for row in self.rows if not isinstance(row, str))]
+        widths = [max(len(line[column]) for line in lines) for column in range(len(self.head))]
+
+        def line(row: str | tuple[str, ...]) -> str:
+            if isinstance(row, str):
+                return row
+            return "  ".join(cell.ljust(width) for cell, width in zip(row, widths)).rstrip()
+
+        return "\n".join(part for part in (*map(line, (self.head, *self.rows)), self.caption, self.note) if part)
 
     def _repr_html_(self) -> str:
         head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in self.head)
-        body = "".join(
-            f'<tr><th scope="row">{escape(row[0])}</th>'
-            + "".join(f'<td style="white-space: nowrap">{escape(cell)}</td>' for cell in row[1:])
-            + "</tr>"
-            for row in self.rows
-        )
-        return (
-            f'<table class="eqbook-comparison table"><caption>{escape(self.caption)}</caption>'
-            f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-        )
+        parts = [f"<figcaption>{escape(self.caption)}</figcaption>"] if self.caption else []
+        parts.append(f'<div><table class="table"><thead><tr>{head}</tr></thead><tbody>')
+        for row in self.rows:
+            if isinstance(row, str):
+                parts.append(f'<tr><th scope="rowgroup" colspan="{len(self.head)}">{escape(row)}</th></tr>')
+            else:
+                cells = "".join(f"<td{_kept_whole(cell)}>{escape(cell)}</td>" for cell in row[1:])
+                parts.append(f'<tr><th scope="row">{escape(row[0])}</th>{cells}</tr>')
+        parts.append("</tbody></table></div>")
+        if self.note:
+            parts.append(f"<p>{escape(self.note)}</p>")
+        return f'<figure class="eqbook-table">{"".join(parts)}</figure>'
 
 
-def comparison(rows: Sequence[Row], chapter: str, note: str = "") -> Comparison:
+class Comparison(Table):
+    """A table with three columns: paper, recorded run, this build."""
+
+    def __init__(self, rows: Iterable[str | Sequence[Any]], caption: str, note: str = "") -> None:
+        super().__init__(("", "paper", "recorded run", "this build"), rows, caption, note)
+
+
+def comparison(rows: Sequence[Row | str], chapter: str, note: str = "") -> Comparison:
     """Set this build beside the recorded run and the paper.
 
     Args:
-        rows: the lines of the table.
+        rows: the lines of the table; a text alone is a heading of those that follow.
         chapter: name of the chapter, whose recorded run fills the middle column.
-        note: put behind the description of the recorded run; says for example what an interval means.
+        note: stands below the table; says for example what an interval means.
 
     Returns:
         An object that shows itself as a table.
@@ -76,7 +124,8 @@ def comparison(rows: Sequence[Row], chapter: str, note: str = "") -> Comparison:
     rows = list(rows)  # a generator gives its rows once, and they are gone over twice
     if not rows:
         raise ValueError("`rows`: expected a list of at least one `Row`, got none.")
-    for row in rows:
+    lines = [row for row in rows if not isinstance(row, str)]
+    for row in lines:
         if not isinstance(row, Row):
             raise ValueError(f"`rows`: expected each to be a `Row`, got {row!r}.")
         if not isinstance(row.label, str) or not all(isinstance(name, str | None) for name in (row.key, row.record)):
@@ -89,17 +138,27 @@ def comparison(rows: Sequence[Row], chapter: str, note: str = "") -> Comparison:
     if not isinstance(note, str):
         raise ValueError(f"`note`: expected text, got {note!r}.")
     recorded = read(chapter)
-    others = {row.record: read(row.record) for row in rows if row.record is not None}
+    others = {row.record: read(row.record) for row in lines if row.record is not None}
 
-    def cells(row: Row) -> tuple[str, str, str, str]:
+    def cells(row: Row | str) -> str | tuple:
+        if isinstance(row, str):
+            return row
         run = recorded if row.record is None else others[row.record]
-        middle = "not recorded" if run is None or row.key is None else _or_dash(run.quantity(row.key))
-        return row.label, _or_dash(row.paper), middle, _or_dash(row.build)
+        middle = "not recorded" if run is None or row.key is None else run.quantity(row.key)
+        return row.label, row.paper, middle, row.build
 
     about = "no recorded run of the paper profile yet" if recorded is None else f"recorded run: {recorded}"
-    text = f"This build: {profile()} profile; {about}."
-    return Comparison([cells(row) for row in rows], f"{text} {note}".strip())
+    return Comparison(map(cells, rows), f"This build: {profile()} profile; {about}.", note)
 
 
-def _or_dash(quantity: Quantity | None) -> str:
-    return "–" if quantity is None else str(quantity)
+def _text(cell: Any) -> str:
+    if cell is None:
+        return "–"
+    if isinstance(cell, int | np.integer) and not isinstance(cell, bool):
+        return f"{cell:,}"
+    return f"{cell:.3g}" if isinstance(cell, float | np.floating) else str(cell)
+
+
+def _kept_whole(cell: str) -> str:
+    """A number with its interval, or 1e-04 with its hyphen, is not broken; a sentence is."""
+    return ' class="whole"' if len(cell) <= 26 else ""
