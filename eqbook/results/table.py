@@ -11,6 +11,9 @@ from eqbook.profiles import profile
 from eqbook.results.quantity import Quantity
 from eqbook.results.record import read
 
+# Characters up to which a cell is not broken: a number with its interval, or 1e-04 at its hyphen.
+WHOLE = 26
+
 
 @dataclass(frozen=True)
 class Row:
@@ -82,14 +85,19 @@ class Table:
         return "\n".join(part for part in (*map(line, (self.head, *self.rows)), self.caption, self.note) if part)
 
     def _repr_html_(self) -> str:
-        head = "".join(f'<th scope="col">{escape(cell)}</th>' for cell in self.head)
+        lines = [row for row in self.rows if not isinstance(row, str)]
+        columns = [_of_words(line[column] for line in lines) for column in range(len(self.head))]
+        head = "".join(f'<th scope="col"{_class(words)}>{escape(cell)}</th>' for cell, words in zip(self.head, columns))
         parts = [f"<figcaption>{escape(self.caption)}</figcaption>"] if self.caption else []
         parts.append(f'<div><table class="table"><thead><tr>{head}</tr></thead><tbody>')
         for row in self.rows:
             if isinstance(row, str):
                 parts.append(f'<tr><th scope="rowgroup" colspan="{len(self.head)}">{escape(row)}</th></tr>')
             else:
-                cells = "".join(f"<td{_kept_whole(cell)}>{escape(cell)}</td>" for cell in row[1:])
+                cells = "".join(
+                    f"<td{_class(words, len(cell) <= WHOLE)}>{escape(cell)}</td>"
+                    for cell, words in zip(row[1:], columns[1:])
+                )
                 parts.append(f'<tr><th scope="row">{escape(row[0])}</th>{cells}</tr>')
         parts.append("</tbody></table></div>")
         if self.note:
@@ -159,6 +167,11 @@ def _text(cell: Any) -> str:
     return f"{cell:.3g}" if isinstance(cell, float | np.floating) else str(cell)
 
 
-def _kept_whole(cell: str) -> str:
-    """A number with its interval, or 1e-04 with its hyphen, is not broken; a sentence is."""
-    return ' class="whole"' if len(cell) <= 26 else ""
+def _of_words(cells: Iterable[str]) -> bool:
+    """Whether a column holds text, which begins at the left, and no number."""
+    return not any(cell[:1].isdigit() or cell[:1] in "+-−–(<>" for cell in cells)
+
+
+def _class(words: bool, whole: bool = False) -> str:
+    names = " ".join(name for name, given in (("words", words), ("whole", whole and not words)) if given)
+    return f' class="{names}"' if names else ""
