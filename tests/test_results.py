@@ -404,7 +404,8 @@ def test_a_table_of_any_cells():
     html = table._repr_html_()
     assert "<figcaption>Above.</figcaption>" in html and "a&lt;b" in html and "<p>" not in html
     assert '<td class="whole">0.123</td>' in html
-    assert f"<td>{'word ' * 6}</td>" in results.Table(("", ""), [("x", "word " * 6)])._repr_html_()
+    html = results.Table(("", "", ""), [("x", "word", "1 " * 14), ("y", "other", "2")])._repr_html_()
+    assert '<td class="words">word</td>' in html and f"<td>{'1 ' * 14}</td>" in html
 
 
 @pytest.mark.parametrize(
