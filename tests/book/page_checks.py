@@ -68,13 +68,17 @@ INK_PROBE = """
   return [...new Set(found)];
 })
 """
-# At the given width: the page does not scroll sideways; at the width of a desktop, nor does a formula.
+# At the given width: the page does not scroll sideways; at the width of a desktop, nor does a formula or a table.
 LAYOUT_PROBE = """
-(formulas => {
+(desktop => {
   const found = [];
   const page = document.documentElement;
   if (page.scrollWidth > innerWidth) found.push(`the page is ${page.scrollWidth} wide on a screen of ${innerWidth}`);
-  if (formulas) document.querySelectorAll("div.math mjx-container").forEach(box => {
+  if (desktop) document.querySelectorAll(".eqbook-table > div").forEach((box, number) => {
+    if (box.checkVisibility() && box.scrollWidth > box.clientWidth + 1)
+      found.push(`table ${number + 1} is ${box.scrollWidth} wide in ${box.clientWidth}`);
+  });
+  if (desktop) document.querySelectorAll("div.math mjx-container").forEach(box => {
     if (box.scrollWidth > box.clientWidth + 1) {
       const tex = MathJax.startup.document.getMathItemsWithin(box.parentElement)[0].math;
       found.push(`a formula is ${box.scrollWidth} wide in ${box.clientWidth}: ${tex.trim().slice(0, 60)}`);
@@ -109,6 +113,7 @@ SLIDER_PROBE = """
 })
 """
 WIDTHS = {"wide": 1400, "narrow": 420}
+COLUMNS = 95  # of monospaced text that the page has room for
 
 
 def mathematics(dom: BeautifulSoup) -> list[str]:
@@ -209,13 +214,23 @@ def figures(dom: BeautifulSoup, browser: Browser) -> list[str]:
     return found
 
 
+def printed(dom: BeautifulSoup) -> list[str]:
+    """What cells print fits the page, but for the settings, which are one long line that is wrapped."""
+    found = []
+    for output in dom.select(".cell_output .output.stream pre"):
+        if not output.find_parent(class_="tag_settings"):
+            lines = [line for line in output.get_text().splitlines() if len(line) > COLUMNS]
+            found += [f"{len(line)} columns printed, {COLUMNS} fit: {line[:60]}" for line in lines]
+    return found
+
+
 def sliders(browser: Browser) -> list[str]:
     """Each slider of the open page shows one frame, and another one when it is moved to another place."""
     return browser.evaluate(f"({SLIDER_PROBE})()")
 
 
 def layout(browser: Browser) -> list[str]:
-    """The open page fits a desktop and a telephone; its formulas fit the desktop."""
+    """The open page fits a desktop and a telephone; its formulas and tables fit the desktop."""
     found = []
     for name, width in WIDTHS.items():
         browser.resize(width)

@@ -18,6 +18,7 @@ from page_checks import (
     mathematics,
     open_page,
     open_under_policy,
+    printed,
     remote,
     remote_in_css,
 )
@@ -158,6 +159,23 @@ def test_wide_formulas_and_pages_are_found(show, browser):
     assert len(layout(browser)) == 1 and "a formula is" in layout(browser)[0]
     show('<div style="width: 800px">wide</div>')
     assert len(layout(browser)) == 1 and "screen of 420" in layout(browser)[0]
+
+
+def test_a_table_wider_than_its_page_is_found(show, browser):
+    style = "<style>.eqbook-table > div { width: 300px; overflow-x: auto } td { min-width: 120px; padding: 0 }</style>"
+    table = '<figure class="eqbook-table"><div><table>{}</table></div></figure>'
+    show(style + table.format("<td>1</td><td>2</td>"))
+    assert layout(browser) == []
+    show(style + table.format("<td>1</td><td>2</td><td>3</td>"))
+    assert len(layout(browser)) == 1 and "table 1 is" in layout(browser)[0]
+
+
+def test_long_lines_of_outputs_are_found(show):
+    cell = '<div class="cell {}"><div class="cell_output"><div class="output stream"><pre>{}</pre></div></div></div>'
+    dom, _ = show(cell.format("", "x" * 95) + cell.format("tag_settings", "x" * 200))
+    assert printed(dom) == []
+    dom, _ = show(cell.format("", "short\n" + "y" * 96))
+    assert printed(dom) == ["96 columns printed, 95 fit: " + "y" * 60]
 
 
 @pytest.mark.parametrize(

@@ -20,6 +20,7 @@ from page_checks import (
     mathematics,
     open_page,
     open_under_policy,
+    printed,
     remote,
     remote_in_css,
     sliders,
@@ -74,6 +75,7 @@ def test_page_is_typeset_offline_and_legible(name, browser):
     assert asked == [], "the page asked the network for these"
     assert figures(dom, browser) == []
     assert layout(browser) == []
+    assert printed(dom) == []
     assert sliders(browser) == []
 
 
