@@ -1,6 +1,7 @@
 """The records as tables and figures, for the book."""
 
 import json
+import textwrap
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -145,7 +146,8 @@ def circumstances(records: dict[str, dict[str, Any]]) -> str:
         place = f"{about['processor']}, {about['cores']} cores; JAX on {about['devices']}"
         text = f"{place}\n{packages}\ncommit {short_commit(about['commit'])}"
         alike.setdefault(text, []).append(f"{name} ({about['date'][:16]}, load {about['load']:.1f})")
-    return "\n\n".join(f"{text}\n{', '.join(names)}" for text, names in alike.items())
+    lines = "\n\n".join(f"{text}\n{', '.join(names)}" for text, names in alike.items()).splitlines()
+    return "\n".join(textwrap.fill(line, 95, subsequent_indent="  ", break_on_hyphens=False) for line in lines)
 
 
 def slope(rows: Sequence[dict[str, Any]]) -> float:

@@ -89,7 +89,7 @@ def assert_below(residual: float, bound: float, what: str = "residual") -> None:
         AssertionError: if the residual is above the bound or NaN.
     """
     residual, bound = as_number("residual", residual), as_number("bound", bound)
-    line = f"{what}: {residual:.2e} (bound {bound:.2e})"
+    line = f"{what}: {residual:.3g} (bound {bound:.3g})"
     assert residual <= bound, f"too large: {line}"
     print(line)
 

@@ -34,7 +34,7 @@ def test_others_fail_and_name_the_element(f, out):
 
 def test_assert_below(capsys):
     assert_below(1e-3, 1e-2, "error")
-    assert capsys.readouterr().out == "error: 1.00e-03 (bound 1.00e-02)\n"
+    assert capsys.readouterr().out == "error: 0.001 (bound 0.01)\n"
     for bad in (2.0, float("nan")):
         with pytest.raises(AssertionError, match="too large: error"):
             assert_below(bad, 1.0, "error")

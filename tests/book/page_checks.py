@@ -215,10 +215,10 @@ def figures(dom: BeautifulSoup, browser: Browser) -> list[str]:
 
 
 def printed(dom: BeautifulSoup) -> list[str]:
-    """What cells print fits the page, but for the settings, which are one long line that is wrapped."""
+    """What cells print fits the page, but for commands, and for the settings, one long line that is wrapped."""
     found = []
     for output in dom.select(".cell_output .output.stream pre"):
-        if not output.find_parent(class_="tag_settings"):
+        if not output.find_parent(class_=["tag_settings", "tag_commands"]):
             lines = [line for line in output.get_text().splitlines() if len(line) > COLUMNS]
             found += [f"{len(line)} columns printed, {COLUMNS} fit: {line[:60]}" for line in lines]
     return found
