@@ -23,6 +23,7 @@ FETCHED = {"fetch_nct_crc": "histology", "fetch_pathmnist": "histology"}
 def test_records_what_it_measured(run_paper_profile):
     # Checks that do not depend on the profile; variants and the last exercise, which train and evaluate like the rest.
     skip = ("rho(q) rho(g)", "turned_parameters", "flat_net", "the gain hinges", "never_shown")
+    skip += ("by_level", "surplus.items()", "of_five.items()")
     names, recorded = run_paper_profile("histology", CUT, FETCHED, skip)
     assert recorded.settings["ensembles"] == [2, 4] and recorded.settings["at_once"] is None
     for key, quantity in names["quantities"].items():
@@ -30,7 +31,7 @@ def test_records_what_it_measured(run_paper_profile):
     curves = recorded.values["curves"]
     assert curves["osp"]["c8 random"]["4"] == names["osp"][8, "random"][4].tolist()
     assert curves["quartiles"]["c8 tissue"] == names["quartiles"][8, "tissue"].tolist()
-    columns = [row[2:] for row in names["comparison"].rows]
+    columns = [row[2:] for row in names["comparison"].rows if not isinstance(row, str)]
     assert all(middle == build for middle, build in columns), "this build is the recorded run"
     assert "recorded run: " in names["comparison"].caption
 
