@@ -35,7 +35,7 @@ def test_records_what_it_measured(run_paper_profile):
     for key, quantity in names["quantities"].items():
         assert recorded.quantity(key) == quantity
     assert recorded.values["curves"]["ensemble"]["16"]["MNIST"] == names["ensemble"][16]["MNIST"].tolist()
-    columns = [row[2:] for row in names["comparison"].rows]
+    columns = [row[2:] for row in names["comparison"].rows if not isinstance(row, str)]
     assert all(middle == build for middle, build in columns), "this build is the recorded run"
     assert "recorded run: " in names["comparison"].caption
     choices = eq.results.read("continuous_rotations_choices").values
