@@ -7,6 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from eqbook._precision import SWITCH, use_float64
+from eqbook._shown import shown
+
 
 def is_abstract(value: Any) -> bool:
     """Whether a value is abstract (inside `jit`), or an entry of lists is: it cannot be looked at."""
@@ -37,7 +40,7 @@ def joined(name: str, value: Any) -> Any:
     try:
         return jnp.asarray(value)
     except TypeError:
-        raise ValueError(f"`{name}`: expected an array of numbers, got {value!r}.") from None
+        raise ValueError(f"`{name}`: expected an array of numbers, got {shown(value)}.") from None
 
 
 def check_rectangular(name: str, value: Any) -> None:
@@ -69,7 +72,7 @@ def check_numeric(name: str, value: Any) -> None:
     except jax.errors.TracerArrayConversionError:  # a list of abstract values
         return
     if not (jnp.issubdtype(array.dtype, jnp.number) or array.dtype == bool):
-        got = f"dtype {array.dtype}" if array.ndim else repr(value)
+        got = f"dtype {array.dtype}" if array.ndim else shown(value)
         raise ValueError(f"`{name}`: expected an array of numbers, got {got}.")
 
 
@@ -95,6 +98,8 @@ def check_finite(name: str, value: Any, real: bool = True) -> None:
         return
     # jnp, not np: bfloat16 is no number to NumPy.
     if real and not (jnp.issubdtype(array.dtype, jnp.floating) or jnp.issubdtype(array.dtype, jnp.integer)):
+        if array.dtype == object and array.ndim == 0:
+            raise ValueError(f"`{name}`: expected an array of real numbers, got {shown(value)}.")
         raise ValueError(f"`{name}`: expected an array of real numbers, got dtype {array.dtype}; convert it first.")
     bad = ~np.isfinite(array)
     if bad.any():
@@ -139,8 +144,8 @@ def check_range(name: str, found: Any) -> Any:
         return found
     if not (np.isfinite(np.asarray(found)).all() if lies_on_host(found) else _all_finite(found)):
         raise ValueError(
-            f"`{name}`: expected numbers that stay finite in {found.dtype}, got NaN or infinity; scale them, or use "
-            "float64."
+            f"`{name}`: expected numbers that stay finite in {found.dtype}, got NaN or infinity; scale them"
+            f"{'' if found.dtype == np.float64 else f', or {use_float64()}'}."
         )
     return found
 
@@ -164,7 +169,10 @@ def check_square_images(name: str, x: Any) -> None:
     """
     check_rectangular(name, x)
     if np.ndim(x) < 3 or np.shape(x)[-2] != np.shape(x)[-3]:
-        raise ValueError(f"`{name}`: expected square images [..., size, size, channels], got shape {np.shape(x)}.")
+        raise ValueError(
+            f"`{name}`: expected square images [..., size, size, channels], the only ones that groups act on here, got "
+            f"shape {np.shape(x)}; crop or pad them."
+        )
 
 
 def check_batch(name: str, x: Any, look: bool = True) -> None:
@@ -240,7 +248,7 @@ def check_integers(name: str, value: Any) -> None:
     if wide.size and (wide.min() < limits.min or wide.max() > limits.max):
         raise ValueError(
             f"`{name}`: expected integers between {limits.min} and {limits.max}, got {wide.min()} to {wide.max()}; "
-            "convert them to floats, or switch `jax_enable_x64` on."
+            f"convert them to floats, or switch 64 bits on, {SWITCH}."
         )
 
 
@@ -261,7 +269,7 @@ def check_int(name: str, value: Any, minimum: int) -> int:
         ValueError: naming the argument.
     """
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
-        raise ValueError(f"`{name}`: expected an integer of at least {minimum}, got {value!r}.")
+        raise ValueError(f"`{name}`: expected an integer of at least {minimum}, got {shown(value)}.")
     return int(value)
 
 
@@ -290,7 +298,7 @@ def check_ints(name: str, value: Any, minimum: int, example: str) -> tuple[int, 
         ValueError: naming the argument.
     """
     if not isinstance(value, tuple | list):
-        raise ValueError(f"`{name}`: expected a tuple of integers such as {example}, got {value!r}.")
+        raise ValueError(f"`{name}`: expected a tuple of integers such as {example}, got {shown(value)}.")
     return tuple(check_int(name, entry, minimum) for entry in value)
 
 
@@ -304,7 +312,7 @@ def check_key(name: str, key: Any) -> None:
         new = jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == ()
         if new or (key.dtype == jnp.uint32 and key.shape == (2,)):
             return
-    raise ValueError(f"`{name}`: expected one random key, got {key!r}; make one with `jax.random.key(0)`.")
+    raise ValueError(f"`{name}`: expected one random key, got {shown(key)}; make one with `jax.random.key(0)`.")
 
 
 def check_number(name: str, value: Any, positive: bool = False) -> float:
@@ -320,7 +328,9 @@ def check_number(name: str, value: Any, positive: bool = False) -> float:
     except (TypeError, ValueError, OverflowError):
         number = np.nan
     if not np.isfinite(number) or number < 0 or (positive and number == 0):
-        raise ValueError(f"`{name}`: expected a {'positive number' if positive else 'number >= 0'}, got {value!r}.")
+        raise ValueError(
+            f"`{name}`: expected a {'positive number' if positive else 'number >= 0'}, got {shown(value)}."
+        )
     return number
 
 
@@ -335,7 +345,7 @@ def check_level(name: str, value: Any) -> float:
     except ValueError:
         level = 0.0
     if not 0 < level < 1:
-        raise ValueError(f"`{name}`: expected a number between 0 and 1, got {value!r}.")
+        raise ValueError(f"`{name}`: expected a number between 0 and 1, got {shown(value)}.")
     return level
 
 
@@ -350,7 +360,7 @@ def as_number(name: str, value: Any) -> float:
             return float(value)
     except (TypeError, ValueError, OverflowError):
         pass
-    raise ValueError(f"`{name}`: expected one number, got {value!r}.")
+    raise ValueError(f"`{name}`: expected one number, got {shown(value)}.")
 
 
 def check_function(name: str, value: Any, example: str) -> None:
@@ -360,7 +370,7 @@ def check_function(name: str, value: Any, example: str) -> None:
         ValueError: naming the argument.
     """
     if not callable(value):
-        raise ValueError(f"`{name}`: expected a function such as {example}, got {value!r}.")
+        raise ValueError(f"`{name}`: expected a function such as {example}, got {shown(value)}.")
 
 
 def check_net(name: str, net: Any, methods: tuple[str, ...] = ("init", "apply")) -> None:
@@ -372,7 +382,10 @@ def check_net(name: str, net: Any, methods: tuple[str, ...] = ("init", "apply"))
     if isinstance(net, type):
         raise ValueError(f"`{name}`: expected a network, got the class {net.__name__}; call it: {net.__name__}(...).")
     if not all(callable(getattr(net, method, None)) for method in methods):
-        raise ValueError(f"`{name}`: expected a Sequential or a Flax module, got {net!r}.")
+        got = shown(net)
+        if any(kind.__module__.startswith("flax.nnx") for kind in type(net).__mro__):
+            got = f"{type(net).__name__}, a module of flax.nnx, which holds its parameters; write it with flax.linen"
+        raise ValueError(f"`{name}`: expected a Sequential or a module of flax.linen, got {got}.")
 
 
 def check_path(name: str, path: Any) -> None:
@@ -383,4 +396,4 @@ def check_path(name: str, path: Any) -> None:
     """
     named = os.fspath(path) if isinstance(path, str | os.PathLike) else None
     if not isinstance(named, str) or not named or "\0" in named:
-        raise ValueError(f"`{name}`: expected the path of a folder, got {path!r}.")
+        raise ValueError(f"`{name}`: expected the path of a folder, got {shown(path)}.")

@@ -17,6 +17,7 @@ from eqbook._checks import (
     check_number,
     check_numeric,
 )
+from eqbook._shown import shown
 from eqbook.groups import Action
 from eqbook.groups.actions import check_action
 from eqbook.layers import Sequential
@@ -139,7 +140,7 @@ def normal_parameters(
         ValueError: if `net` is no `Sequential`, the shape does not fit it, `draws` are no numbers, or `seed` is none.
     """
     if not isinstance(net, Sequential):
-        raise ValueError(f"`net`: expected a Sequential, whose parameters are standard normal, got {net!r}.")
+        raise ValueError(f"`net`: expected a Sequential, whose parameters are standard normal, got {shown(net)}.")
     draws = check_ints("draws", draws, 0, "(1000,)")
     try:
         rng = None if seed is None else np.random.default_rng(seed)

@@ -14,6 +14,11 @@ def test_python_code_runs():
     for block in blocks:
         exec(block, names)
     assert names["k"].ntk.shape == (20, 20) and names["law"].train_mean(t=10.0).shape == (20, 1)
+    run, law, eq = names["run"], names["law"], names["eq"]
+    rows = eq.gram(names["net"], names["x_new"], names["x"]).ntk
+    expected = law.mean(rows, t=50, schedule=eq.GradientDescent(1e-2))
+    # What the README calls counterparts: 4 standard errors, and 1 / width of a mean that is of order 1.
+    assert (abs(run.mean("new")[-1] - expected) < 4 * run.standard_error("new")[-1] + 4 / 512).all()
 
 
 def test_make_targets_exist():

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from eqbook._checks import as_float, as_number, check_int, check_integers, check_ints, check_square_images
+from eqbook._shown import shown
 from eqbook.baselines.steerable import SteerableBody
 from eqbook.networks.patches import PatchConv, mean_pool
 
@@ -123,7 +124,7 @@ def quarter_turn(x: Float[Array, "*batch size size c"], angle: float) -> Float[A
     """
     degrees = as_number("angle", angle)
     if not np.isfinite(degrees) or degrees != 90 * round(degrees / 90):
-        raise ValueError(f"`angle`: expected a multiple of 90 degrees, got {angle!r}.")
+        raise ValueError(f"`angle`: expected a multiple of 90 degrees, got {shown(angle)}.")
     check_square_images("x", x)
     check_integers("x", x)
     x = jnp.asarray(x)

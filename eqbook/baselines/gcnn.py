@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from eqbook._checks import check_function, check_int, check_ints, check_net
+from eqbook._shown import shown
 from eqbook.groups.finite import FiniteGroup
 from eqbook.layers import Conv, Dense, GlobalAvgPool, GroupConv, GroupPool, Lift, Relu, Residual, Sequential
 from eqbook.layers.layer import Layer
@@ -46,7 +47,9 @@ def gcnn(
         Misof, Kessel, Gerken, "Equivariant Neural Tangent Kernels", 2025, https://arxiv.org/abs/2406.06504
     """
     if not isinstance(channels, Sequence) or len(channels) == 0:
-        raise ValueError(f"`channels`: expected channels of at least one layer such as (16, 16), got {channels!r}.")
+        raise ValueError(
+            f"`channels`: expected channels of at least one layer such as (16, 16), got {shown(channels)}."
+        )
     shared = {"filter_shape": filter_shape, "padding": padding, "W_std": W_std, "b_std": b_std}
     layers: list[Layer] = []
     for i, width in enumerate(channels):
@@ -72,7 +75,7 @@ def cnn_partner(net: Sequential) -> Sequential:
         (theorem 5.3).
     """
     if not isinstance(net, Sequential):
-        raise ValueError(f"`net`: expected a Sequential such as gcnn(group, (16, 16)), got {net!r}.")
+        raise ValueError(f"`net`: expected a Sequential such as gcnn(group, (16, 16)), got {shown(net)}.")
     return Sequential(*(_partner(layer) for layer in net.layers))
 
 
@@ -93,7 +96,7 @@ def parameter_count(net: Any, input_shape: tuple[int, ...]) -> int:
     """Number of parameters of a network, without making them.
 
     Args:
-        net: a `Sequential` or a Flax module.
+        net: a `Sequential` or a module of flax.linen.
         input_shape: shape of a batch of inputs, `(n, ...)`.
 
     Raises:

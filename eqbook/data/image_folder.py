@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Int, Int32, UInt8
 
 from eqbook._checks import check_int, check_path
+from eqbook._shown import shown
 from eqbook.data.errors import AlteredFileError, DataDirectoryError, DataError
 
 SUFFIXES = (".jpeg", ".jpg", ".png")
@@ -114,7 +115,7 @@ class ImageFolder:
         if wanted.ndim != 1 or (
             wanted.size and (wanted.dtype.kind not in "iu" or wanted.min() < 0 or wanted.max() >= len(paths))
         ):
-            raise ValueError(f"`rows`: expected a list of pictures 0 .. {len(paths) - 1}, got {rows!r}.")
+            raise ValueError(f"`rows`: expected a list of pictures 0 .. {len(paths) - 1}, got {shown(rows)}.")
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             batches = (
                 (labels[rows], [pool.submit(read_square, paths[i], self.side) for i in rows])

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float32, Int32, Integer, UInt8
 
+from eqbook._shown import shown, summary
+
 
 @dataclass(frozen=True, eq=False)
 class ImageSet:
@@ -27,6 +29,8 @@ class ImageSet:
     test_labels: Int32[np.ndarray, " n_test"]
     class_names: tuple[str, ...]
 
+    __repr__ = summary
+
     def __post_init__(self) -> None:
         for split in ("train", "test"):
             images, labels = getattr(self, f"{split}_images"), getattr(self, f"{split}_labels")
@@ -37,7 +41,7 @@ class ImageSet:
                     f"`{split}_labels`: expected int32 {images.shape[:1]}, one per image, got {_kind(labels)}."
                 )
             if not isinstance(self.class_names, tuple | list):
-                raise ValueError(f"`class_names`: expected a tuple of names, got {self.class_names!r}.")
+                raise ValueError(f"`class_names`: expected a tuple of names, got {shown(self.class_names)}.")
             if labels.size and not 0 <= labels.min() <= labels.max() < len(self.class_names):
                 raise ValueError(
                     f"`{split}_labels`: expected labels 0..{len(self.class_names) - 1}, one for each of `class_names`, "

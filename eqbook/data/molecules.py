@@ -5,6 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float, Float32, Float64, Int32
 
+from eqbook._shown import summary
+
 ELEMENTS = (1, 6, 7, 8, 9)  # H, C, N, O, F
 SLOTS = 29  # atoms of the largest molecule of QM9
 HARTREE_IN_MEV = 27_211.386245981
@@ -30,6 +32,8 @@ class Molecules:
     positions: Float32[np.ndarray, "n 29 3"]
     energies: Float64[np.ndarray, " n"]
     index: Int32[np.ndarray, " n"]
+
+    __repr__ = summary
 
     def __post_init__(self) -> None:
         for name in ("charges", "positions", "energies", "index"):

@@ -16,6 +16,7 @@ from eqbook._checks import (
     check_range,
     check_rectangular,
 )
+from eqbook._shown import shown
 from eqbook.data.molecules import ELEMENTS
 
 POWERS = (2, 6)
@@ -86,7 +87,7 @@ def sphere_signals(
     if not jnp.issubdtype(positions.dtype, jnp.floating):
         raise ValueError(f"`positions`: expected floats in angstrom, got {positions.dtype}; convert them.")
     if not isinstance(powers, tuple | list) or not powers:
-        raise ValueError(f"`powers`: expected a tuple of numbers such as {POWERS}, got {powers!r}.")
+        raise ValueError(f"`powers`: expected a tuple of numbers such as {POWERS}, got {shown(powers)}.")
     powers = tuple(check_number("powers", power) for power in powers)
     angle = check_number("angle", angle, positive=True)
     if angle > 180:

@@ -8,8 +8,25 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from eqbook._checks import check_finite, check_rectangular
+from eqbook._precision import SWITCH, use_float64
+from eqbook.grams import Gram
 
 DTYPES = ("float32", "float64")  # those that factorisations exist for
+
+
+def check_matrices(name: str, value: Any, kind: str) -> None:
+    """Raise if both Gram matrices were given in place of one.
+
+    Args:
+        name: of the argument.
+        value: what was given.
+        kind: the one that is expected, `"nngp"` or `"ntk"`.
+
+    Raises:
+        ValueError: naming the argument, and the attribute to give.
+    """
+    if isinstance(value, Gram):
+        raise ValueError(f"`{name}`: expected one matrix, got the Gram with both kernels; give its `.{kind}`.")
 
 
 def floating(dtype: Any) -> np.dtype:
@@ -27,7 +44,7 @@ def floating(dtype: Any) -> np.dtype:
     if jax.dtypes.canonicalize_dtype(found) != found:
         raise ValueError(
             "`dtype`: expected 'float32' while JAX computes in 32 bits, got 'float64'; switch 64 bits on first, with "
-            "jax.config.update('jax_enable_x64', True)."
+            f"{SWITCH}."
         )
     return found
 
@@ -108,8 +125,9 @@ def unscaled(weights: Float[Array, "n k"], exponents: Int[np.ndarray, " k"]) -> 
         found = np.ldexp(weights.astype(np.float64), exponents).astype(weights.dtype)
     lost = (weights != 0).any(axis=0) & (found == 0).all(axis=0)
     if not np.isfinite(found).all() or lost.any():
+        advice = "" if weights.dtype == np.float64 else f", or {use_float64()}"
         raise ArithmeticError(
             f"`y`: expected targets whose weights are finite numbers of {weights.dtype}, got weights that are too "
-            f"{'small' if lost.any() else 'large'} for it; scale `y` or the matrix, or use float64."
+            f"{'small' if lost.any() else 'large'} for it; scale `y` or the matrix{advice}."
         )
     return found

@@ -12,6 +12,8 @@ from jaxtyping import Array, Float
 
 from eqbook._checks import check_int, check_number
 from eqbook._hosts import hosts_of
+from eqbook._precision import use_float64
+from eqbook._shown import summary
 from eqbook.dynamics.arguments import scaled_targets, unscaled
 from eqbook.dynamics.rows import RowMatrix, check_row_matrix
 from eqbook.grams.store import fingerprint
@@ -30,6 +32,8 @@ class Solution:
 
     weights: Float[np.ndarray, "n k"]
     residual: float
+
+    __repr__ = summary
 
 
 def solve(
@@ -96,7 +100,7 @@ def _advice(residual: float, tolerance: float, rank: int, matrix: RowMatrix, rou
             f"that are too large for {dtype}."
         )
     reached = f"conjugate gradients: expected a relative residual of {tolerance:.1e}, reached {residual:.1e}"
-    mend = ["use float64"] if dtype == np.float32 else []
+    mend = [use_float64()] if dtype == np.float32 else []
     mend.append("allow a larger `tolerance`")
     if rounded:
         mend.append("raise `diag_reg` until the weights are smaller")

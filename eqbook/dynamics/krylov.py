@@ -12,6 +12,8 @@ from jaxtyping import Array, Float
 from eqbook._checks import check_int, check_number
 from eqbook._hosts import hosts_of
 from eqbook._identity import numbers_in
+from eqbook._precision import use_float64
+from eqbook._shown import shown
 from eqbook.dynamics.arguments import scaled_targets, unscaled
 from eqbook.dynamics.rounding import check_resolved
 from eqbook.dynamics.rows import RowMatrix, check_row_matrix
@@ -71,7 +73,7 @@ def learned_targets(
         steps, tolerance = min(check_int("steps", steps, 2), matrix.n), check_number("tolerance", tolerance)
         schedule = GradientFlow() if schedule is None else schedule
         if not isinstance(schedule, Schedule):
-            raise ValueError(f"`schedule`: expected GradientFlow(...) or GradientDescent(...), got {schedule!r}.")
+            raise ValueError(f"`schedule`: expected GradientFlow(...) or GradientDescent(...), got {shown(schedule)}.")
         t = as_time(t)
         if not np.isfinite(t):
             raise ValueError(f"`t`: expected a finite training time, got {t!r}; for inf use `solve`.")
@@ -83,16 +85,17 @@ def learned_targets(
     bases, *found = spaces(matrix.array, matrix.pad(y))
     # [k, steps, steps], [k], [k]: tridiagonal matrices, sizes of what the last step leaves outside, norms
     ritz, outside, norms = (np.asarray(one.addressable_data(0)) for one in found)
+    wider = "" if ritz.dtype == np.float64 else f", or {use_float64()}"
     if not np.isfinite(ritz).all():
         raise ArithmeticError(
             f"Lanczos: expected products with the matrix that are finite in {ritz.dtype}, got NaN or infinity; scale "
-            "the matrix, or use float64."
+            f"the matrix{wider}."
         )
     numbers, largest = np.finfo(ritz.dtype), float(np.abs(ritz).max())
     if 0 < largest < numbers.tiny / numbers.eps:  # what a step leaves of a vector is smaller still, and becomes 0
         raise ArithmeticError(
             f"Lanczos: expected products with the matrix above {numbers.tiny / numbers.eps:.1e}, got {largest:.1e}, "
-            f"whose digits {ritz.dtype} loses; scale the matrix and `t`, or use float64."
+            f"whose digits {ritz.dtype} loses; scale the matrix and `t`{wider}."
         )
     schedule.check(jnp.linalg.eigvalsh(ritz).ravel(), t)
     coefficients = np.stack([_function(one, schedule, t, steps) for one in ritz])

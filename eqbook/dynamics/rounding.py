@@ -5,6 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from eqbook._precision import use_float64
+
 FEW = 20  # inputs; with fewer the floor alone would let through errors of a third of the targets
 
 
@@ -49,9 +51,10 @@ def check_resolved(
         grown = floor * max(1, FEW / len(values)) * np.linalg.norm(below, axis=0)
     # Not `>`: NaN is refused as well.
     if not (grown <= np.linalg.norm(np.asarray(targets, np.float64), axis=0)).all():
+        wider = "" if values.dtype == np.float64 else f", or {use_float64()}"
         raise ValueError(
             f"`t`: expected a time at which modes with eigenvalues below rounding ({floor:.2g}; {len(below)} of "
             f"{len(values)}, the largest of all is {values.max():.3g}) are not learned yet, got {t:g}: rounding would "
-            "decide the result. Use a smaller `t`, float64, or `diag_reg` > 0, and look for duplicate inputs with "
+            f"decide the result. Take a smaller `t`, or `diag_reg` > 0{wider}; and look for duplicate inputs with "
             "different targets."
         )

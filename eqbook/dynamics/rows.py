@@ -10,7 +10,8 @@ from jaxtyping import Array, Float
 
 from eqbook._checks import check_int, check_rectangular
 from eqbook._hosts import hosts_of
-from eqbook.dynamics.arguments import as_rows, check_matrix, floating
+from eqbook.dynamics.arguments import as_rows, check_matrices, check_matrix, floating
+from eqbook.grams import Gram
 from eqbook.grams.store import fingerprint
 
 Rows = Callable[[slice], Float[Array, "rows n"]]
@@ -55,6 +56,7 @@ class RowMatrix:
             if callable(matrix):
                 self.n, rows, kept = check_int("n", n, 1), matrix, floating(dtype)
             else:
+                check_matrices("matrix", matrix, "ntk")
                 check_rectangular("matrix", matrix)
                 array = np.asarray(matrix)
                 kept, self.n, rows, whole = check_matrix(array), len(array), lambda which: array[which], [array]
@@ -85,6 +87,10 @@ class RowMatrix:
                 sharding = NamedSharding(self.mesh, PartitionSpec(self.mesh.axis_names))
                 self.array = jax.make_array_from_callback((size, size), sharding, lambda index: block(index[0]))
 
+    def __repr__(self) -> str:
+        devices = 1 if self.mesh is None else self.mesh.size
+        return f"RowMatrix(n={self.n}, dtype={self.array.dtype}, devices={devices})"
+
     def pad(self, y: Float[Array, "n k"]) -> Float[np.ndarray, "padded k"]:
         """Vectors with zeros where the matrix has padding; the same on all devices."""
         y = np.asarray(y, self.array.dtype)
@@ -106,4 +112,5 @@ def check_row_matrix(matrix: RowMatrix) -> None:
         ValueError: saying how to make one.
     """
     if not isinstance(matrix, RowMatrix):
-        raise ValueError(f"`matrix`: expected a RowMatrix, got {type(matrix).__name__}; write RowMatrix(matrix).")
+        given = "matrix.ntk" if isinstance(matrix, Gram) else "matrix"
+        raise ValueError(f"`matrix`: expected a RowMatrix, got {type(matrix).__name__}; write RowMatrix({given}).")

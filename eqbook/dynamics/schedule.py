@@ -13,10 +13,26 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from eqbook._shown import shown
 
-def _check_rate(owner: str, value: float) -> None:
-    if not isinstance(value, Real) or not math.isfinite(value) or value <= 0:
-        raise ValueError(f"{owner}: `learning_rate`: expected a finite number > 0, got {value!r}.")
+
+def _check_rate(schedule: "GradientFlow | GradientDescent") -> None:
+    """A Python float in place of a schedule's learning rate; raise unless it is positive and finite."""
+    owner, value = type(schedule).__name__, schedule.learning_rate
+    if isinstance(value, jax.core.Tracer):
+        raise ValueError(
+            f"{owner}: `learning_rate`: expected a number, got {shown(value)}; schedules cannot be traced: make one "
+            "for each rate."
+        )
+    if isinstance(value, jax.Array) and value.ndim == 0:
+        value = value.item()
+    try:
+        rate = float(value) if isinstance(value, Real) else math.nan
+    except OverflowError:  # an integer beyond all floating point numbers
+        rate = math.inf
+    if not math.isfinite(rate) or rate <= 0:
+        raise ValueError(f"{owner}: `learning_rate`: expected a finite number > 0, got {shown(value)}.")
+    object.__setattr__(schedule, "learning_rate", rate)
 
 
 def as_time(t: float) -> float:
@@ -30,7 +46,8 @@ def as_time(t: float) -> float:
             return float(t)
     except TypeError:  # None, complex numbers
         pass
-    raise ValueError(f"`t`: expected one number, got {t!r}; for several times call once for each.")
+    what = "`t` cannot be traced, so no `jit`, `grad` or `vmap` over it: " if isinstance(t, jax.core.Tracer) else ""
+    raise ValueError(f"`t`: expected one number, got {shown(t)}; {what}for several times call once for each.")
 
 
 def _held(number: float, like: Float[Array, "..."]) -> float:
@@ -100,7 +117,7 @@ class GradientFlow(Schedule):
     learning_rate: float = 1.0
 
     def __post_init__(self) -> None:
-        _check_rate("GradientFlow", self.learning_rate)
+        _check_rate(self)
 
     def learned(self, eigenvalues: Float[Array, " n"], t: float) -> Float[Array, " n"]:
         if math.isinf(t):
@@ -128,7 +145,7 @@ class GradientDescent(Schedule):
     learning_rate: float
 
     def __post_init__(self) -> None:
-        _check_rate("GradientDescent", self.learning_rate)
+        _check_rate(self)
 
     def learned(self, eigenvalues: Float[Array, " n"], t: float) -> Float[Array, " n"]:
         if math.isinf(t):

@@ -21,6 +21,7 @@ from eqbook._checks import (
     check_rectangular,
     native,
 )
+from eqbook._shown import shown
 from eqbook.ensembles.augmentation import Augmentation
 from eqbook.ensembles.epoch import Recipe, abstract_member
 from eqbook.ensembles.remembered import remembered, shape_of
@@ -52,9 +53,9 @@ def check_training(net: Any, optimizer: Any) -> None:
     try:
         hash(net)
     except TypeError as error:
-        raise ValueError(f"`net`: expected tuples in place of lists as attributes, got {net!r}.") from error
+        raise ValueError(f"`net`: expected tuples in place of lists as attributes, got {shown(net)}.") from error
     if not (callable(getattr(optimizer, "init", None)) and callable(getattr(optimizer, "update", None))):
-        raise ValueError(f"`optimizer`: expected one of optax such as optax.sgd(0.1), got {optimizer!r}.")
+        raise ValueError(f"`optimizer`: expected one of optax such as optax.sgd(0.1), got {shown(optimizer)}.")
 
 
 def check_collections(net: Any, held: tuple, key: jax.Array, x: Array) -> Any:
@@ -77,7 +78,7 @@ def _variables(net: Any, _held: tuple, key: Any, example: Any) -> Any:
         if not jnp.issubdtype(leaf.dtype, jnp.inexact):
             raise ValueError(f"`net`: expected parameters of a floating dtype, got one of {leaf.dtype}.")
     if not jax.tree.leaves(variables):
-        raise ValueError(f"`net`: expected a network with parameters, got none from {net!r}.")
+        raise ValueError(f"`net`: expected a network with parameters, got none from {shown(net)}.")
     return variables
 
 
@@ -95,7 +96,7 @@ def _check_step(recipe: Recipe, key: Any, example: Any, *batch: Any) -> jax.Shap
     params = abstract_member(recipe.net, key, example)
     outputs = _usable(recipe.net, lambda: jax.eval_shape(recipe.net.apply, params, batch[0]))
     if not isinstance(outputs, jax.ShapeDtypeStruct):
-        raise ValueError(f"`net`: expected a network whose output is one array, got {outputs!r}.")
+        raise ValueError(f"`net`: expected a network whose output is one array, got {shown(outputs)}.")
     found = jax.eval_shape(lambda p, inputs, y: recipe.loss(recipe.net.apply(p, inputs), y), params, *batch)
     if getattr(found, "shape", None) != () or not jnp.issubdtype(found.dtype, jnp.floating):
         raise ValueError(f"`loss`: expected one real number for a batch, as a mean or a sum is, got {found!r}.")
@@ -147,7 +148,7 @@ def check_data(x: Float[Array, "n ..."], y: Array) -> None:
 def check_augment(augment: Any, n: int) -> int:
     """The number of examples in an epoch, of `n` before augmentation; raise unless `augment` is one."""
     if augment is not None and not isinstance(augment, Augmentation):
-        raise ValueError(f"`augment`: expected full_orbits(...) or random_elements(...), got {augment!r}.")
+        raise ValueError(f"`augment`: expected full_orbits(...) or random_elements(...), got {shown(augment)}.")
     return n if augment is None else augment.size(n)
 
 
@@ -209,7 +210,7 @@ def check_record(record: Sequence[int] | None, epochs: int) -> tuple[int, ...]:
     """The epochs to record at; raise unless they increase between 0 and `epochs`."""
     listed = isinstance(record, Sequence) or (isinstance(record, np.ndarray | jax.Array) and record.ndim == 1)
     if record is not None and not listed:
-        raise ValueError(f"`record`: expected a list of epochs such as [0, {epochs}], got {record!r}.")
+        raise ValueError(f"`record`: expected a list of epochs such as [0, {epochs}], got {shown(record)}.")
     record = (
         tuple(range(epochs + 1))
         if record is None
@@ -218,7 +219,7 @@ def check_record(record: Sequence[int] | None, epochs: int) -> tuple[int, ...]:
     for epoch in record:
         check_int("record", epoch, 0)
     if not record or list(record) != sorted(set(record)) or record[-1] > epochs:
-        raise ValueError(f"`record`: expected increasing epochs between 0 and {epochs}, got {record}.")
+        raise ValueError(f"`record`: expected increasing epochs between 0 and {epochs}, got {shown(record)}.")
     return tuple(int(epoch) for epoch in record)
 
 

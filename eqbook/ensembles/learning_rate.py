@@ -17,6 +17,7 @@ from eqbook._checks import (
     check_number,
     native,
 )
+from eqbook._shown import shown
 from eqbook.ensembles.epoch import init_member
 
 
@@ -37,7 +38,7 @@ def ntk_learning_rate(
     others can be missed. That of a neural tangent kernel usually stands far above the rest.
 
     Args:
-        net: a `Sequential`, or a Flax module.
+        net: a `Sequential`, or a module of flax.linen.
         at: parameters of one network; or a random key, which draws them; or `"infinite"` for the infinitely wide
             network of a `Sequential`, whose kernel is the same for each output.
         x: training inputs, all of the (augmented) set: `[n, ...]`.
@@ -65,7 +66,7 @@ def ntk_learning_rate(
     check_int("max_steps", max_steps, 1)
     fraction, tolerance = check_number("fraction", fraction, True), check_number("tolerance", tolerance, True)
     if not (isinstance(at, str) and at == "infinite" or _is_key(at) or _is_tree(at)):
-        raise ValueError(f'`at`: expected parameters, a random key or "infinite", got {at!r}.')
+        raise ValueError(f'`at`: expected parameters, a random key or "infinite", got {shown(at)}.')
     x = jnp.asarray(native(x))
     largest = _infinite(net, x) if isinstance(at, str) else _empirical(net, at, x, tolerance, max_steps)
     if not largest > 0:

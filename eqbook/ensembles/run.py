@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from eqbook._checks import check_batch, check_int, check_integers, native
+from eqbook._shown import shown, summary
 from eqbook.ensembles.arguments import check_outputs
 
 
@@ -36,6 +37,8 @@ class EnsembleRun:
     _programs: Any = field(repr=False)
     _chunk_params: Callable[[int, int], Any] = field(repr=False)
 
+    __repr__ = summary
+
     @cached_property
     def params(self) -> Any:
         """Parameters of all members after the last epoch, each leaf `[members, ...]`; read from the store if needed."""
@@ -50,11 +53,26 @@ class EnsembleRun:
         Raises:
             ValueError: if no batch of that name was watched.
         """
-        if name not in self.outputs:
-            watched = ", ".join(self.outputs) or "none: nothing was watched"
-            raise ValueError(f"`name`: expected one of {watched}, got {name!r}.")
-        outputs = self.outputs[name]  # NumPy sums short floats in themselves, and loses most of a thousand
+        outputs = self._watched(name)  # NumPy sums short floats in themselves, and loses most of a thousand
         return outputs.mean(axis=1, dtype=np.float64).astype(outputs.dtype)
+
+    def standard_error(self, name: str) -> Float[np.ndarray, "records n k"]:
+        r"""$s / \sqrt M$ with $s^2 = \frac{1}{M-1} \sum_m (f_m - \bar f)^2$: the standard error of `mean`.
+
+        Members are independent: so far, typically, is their mean from that of infinitely many of the same width.
+
+        Args:
+            name: of a watched batch.
+
+        Raises:
+            ValueError: if no batch of that name was watched, or there is one member only.
+        """
+        outputs = self._watched(name)
+        if self.members < 2:
+            raise ValueError("`members`: expected at least 2 for a standard error, got a run of 1; train more of them.")
+        # Record by record: the squares of all of them would take twice the memory of the outputs.
+        found = [np.std(record.astype(np.float64), axis=0, ddof=1) for record in outputs]
+        return (np.stack(found) / np.sqrt(self.members)).astype(outputs.dtype)
 
     def predict(
         self,
@@ -102,14 +120,20 @@ class EnsembleRun:
             total, dtype = total + outputs.sum(axis=0, dtype=float), outputs.dtype
         return (total / len(wanted)).astype(dtype)
 
+    def _watched(self, name: str) -> Float[np.ndarray, "records members n k"]:
+        if name not in self.outputs:
+            watched = ", ".join(self.outputs) or "none: nothing was watched"
+            raise ValueError(f"`name`: expected one of {watched}, got {shown(name)}.")
+        return self.outputs[name]
+
     def _wanted(self, members: Sequence[int] | None) -> list[int]:
         if members is None:
             return list(range(self.members))
         if np.ndim(members) != 1:
-            raise ValueError(f"`members`: expected a list of members such as [0, 2], got {members!r}.")
+            raise ValueError(f"`members`: expected a list of members such as [0, 2], got {shown(members)}.")
         wanted = [check_int("members", m, 0) for m in np.asarray(members).tolist()]
         if not wanted or max(wanted) >= self.members or len(set(wanted)) < len(wanted):
-            raise ValueError(f"`members`: expected different members below {self.members}, got {members!r}.")
+            raise ValueError(f"`members`: expected different members below {self.members}, got {shown(members)}.")
         return wanted
 
     def _evaluated(self, x: Any, epoch: int | None, wanted: list[int], batch: int) -> Iterator[tuple[list, np.ndarray]]:
@@ -121,7 +145,7 @@ class EnsembleRun:
             check_int("epoch", epoch, 0)  # says what it is in place of an integer
         if epoch not in self.kept:
             advice = "" if len(self.kept) > 1 else "; train with `store` to keep the members at each record"
-            raise ValueError(f"`epoch`: expected one of {', '.join(map(str, self.kept))}, got {epoch!r}{advice}.")
+            raise ValueError(f"`epoch`: expected one of {', '.join(map(str, self.kept))}, got {shown(epoch)}{advice}.")
         check_batch("x", x)
         with jax.enable_x64(self._programs.x64):
             check_integers("x", x)

@@ -15,6 +15,7 @@ from jaxtyping import Array, Float
 
 from eqbook._checks import check_key, native
 from eqbook._hosts import Hosts, hosts_of, local
+from eqbook._shown import shown
 from eqbook._stores import store_directory
 from eqbook.ensembles import arguments
 from eqbook.ensembles.augmentation import Augmentation
@@ -69,7 +70,8 @@ def train_ensemble(
     any case. On an accelerator small networks are quickest with a large `at_once` that divides `members`, such as 100.
 
     Args:
-        net: a `Sequential`, or a Flax module.
+        net: a `Sequential`, or a module of flax.linen all of whose variables are parameters, without the running means
+            of BatchNorm, and which is called with inputs only, without the random keys of a dropout.
         key: random key of the whole ensemble. Shuffles and random elements are drawn by threefry: where a key is one of
             another generator, such as rbg, by a threefry key that is made of its bits, since those draw for all
             members of a chunk from the key of the first. So does the noise of an optimiser that was given such a key:
@@ -239,5 +241,5 @@ def _loss(loss: str | Loss) -> Loss:
     if callable(loss):
         return loss
     if not isinstance(loss, str) or loss not in LOSSES:
-        raise ValueError(f"`loss`: expected one of {', '.join(LOSSES)} or a function, got {loss!r}.")
+        raise ValueError(f"`loss`: expected one of {', '.join(LOSSES)} or a function, got {shown(loss)}.")
     return LOSSES[loss]

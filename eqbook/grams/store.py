@@ -48,7 +48,10 @@ def describe(value: Any, within: tuple[int, ...] = ()) -> Any:
     if isinstance(value, Action):
         return [type(value).__name__, *[[name, part_of(part)] for name, part in sorted(vars(value).items())]]
     if is_dataclass(value) and not isinstance(value, type):
-        return [type(value).__name__, *[[field.name, describe(getattr(value, field.name))] for field in fields(value)]]
+        return [
+            type(value).__name__,
+            *[[field.name, describe(getattr(value, field.name))] for field in fields(value) if field.init],
+        ]
     if isinstance(value, np.ndarray | jax.Array):
         return [str(value.dtype), np.asarray(key_numbers(value)).tolist()]
     if isinstance(value, tuple | list):

@@ -1,5 +1,6 @@
 r"""How a group moves data. All actions are left actions: `action(g, action(h, x))` equals `action(gh, x)`."""
 
+import functools
 from collections.abc import Hashable
 
 import jax.numpy as jnp
@@ -7,9 +8,12 @@ import numpy as np
 from jaxtyping import Array, Float, Shaped
 
 from eqbook._checks import as_float, check_finite, check_known, check_square_images
+from eqbook._shown import shown
 from eqbook.groups.arguments import as_array
 from eqbook.groups.finite import FiniteGroup, check_group
 from eqbook.groups.planar import cyclic, dihedral
+
+PIXEL_GROUPS = "cyclic(n) or dihedral(n) with n in 1, 2, 4, whose elements permute the pixels of a square image"
 
 
 class Action:
@@ -57,7 +61,7 @@ def check_action(name: str, action: object) -> None:
         ValueError: naming the argument.
     """
     if not isinstance(action, Action):
-        raise ValueError(f"`{name}`: expected an action such as eq.groups.ImageAction(group), got {action!r}.")
+        raise ValueError(f"`{name}`: expected an action such as eq.groups.ImageAction(group), got {shown(action)}.")
 
 
 class TrivialAction(Action):
@@ -93,7 +97,7 @@ class RegularAction(Action):
 
     def __init__(self, group: FiniteGroup, axis: int = -1) -> None:
         if isinstance(axis, bool) or not isinstance(axis, int) or axis >= 0:
-            raise ValueError(f"`axis`: expected a negative integer, counted from the last axis, got {axis!r}.")
+            raise ValueError(f"`axis`: expected a negative integer, counted from the last axis, got {shown(axis)}.")
         check_group("group", group)
         self.group, self.axis = group, axis
 
@@ -158,7 +162,7 @@ class ImageAction(Action):
     r"""Rotations by multiples of 90 degrees, and reflections, of square images `[..., size, size, channels]`.
 
     $(\rho(g) f)(x) = f(g^{-1} x)$: element `r1` turns the picture counter-clockwise, `s` mirrors it left to right. Each
-    element permutes pixels, so that the action is exact.
+    element permutes pixels, so that the action is exact. Images are square also for groups without quarter turns.
 
     Args:
         group: `cyclic(1)`, `cyclic(2)`, `cyclic(4)`, `dihedral(1)`, `dihedral(2)` or `dihedral(4)`.
@@ -168,15 +172,13 @@ class ImageAction(Action):
     """
 
     def __init__(self, group: FiniteGroup) -> None:
-        allowed = {make(n): (n, make is dihedral) for n in (1, 2, 4) for make in (dihedral, cyclic)}
-        if not isinstance(group, FiniteGroup) or group not in allowed:
+        if not acts_on_pixels(group):
             raise ValueError(
-                f"`group`: expected cyclic(n) or dihedral(n) with n in 1, 2, 4, whose elements permute the pixels "
-                f"of a square image, got {group!r}; other rotations need interpolation and are not an exact action: "
-                "take `RotationAction(cyclic(n))` for them."
+                f"`group`: expected {PIXEL_GROUPS}, got {shown(group)}; other rotations need interpolation and are not "
+                "an exact action: take `RotationAction(cyclic(n))` for them."
             )
         self.group = group
-        self._rotations, self._reflects = allowed[group]
+        self._rotations, self._reflects = _pixel_groups()[group]
 
     def __call__(self, g: int, x: Shaped[Array, "*batch size size channels"]) -> Shaped[Array, "..."]:
         x = as_array("x", x)
@@ -189,3 +191,14 @@ class ImageAction(Action):
 
     def _key(self) -> Hashable:
         return self.group
+
+
+@functools.cache
+def _pixel_groups() -> dict[FiniteGroup, tuple[int, bool]]:
+    """The groups that permute pixels: how many rotations they have, and whether reflections."""
+    return {make(n): (n, make is dihedral) for n in (1, 2, 4) for make in (dihedral, cyclic)}
+
+
+def acts_on_pixels(group: object) -> bool:
+    """Whether the elements of a group permute the pixels of a square image, as `ImageAction` has it."""
+    return isinstance(group, FiniteGroup) and group in _pixel_groups()

@@ -8,6 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from eqbook._shown import shown
+
 
 def without_turns(angle: float | Float[Array, ""]) -> float | Float[Array, ""]:
     r"""The same angle, between -360 and 360 degrees; exact, but for the rounding of a fraction such as 1/3.
@@ -23,7 +25,9 @@ def without_turns(angle: float | Float[Array, ""]) -> float | Float[Array, ""]:
     """
     found = _traced(angle) if isinstance(angle, jax.core.Tracer) else _known(angle)
     if found is None:
-        raise ValueError(f"`angle`: expected a finite number of degrees, got {angle!r}; map over several with vmap.")
+        raise ValueError(
+            f"`angle`: expected a finite number of degrees, got {shown(angle)}; map over several with vmap."
+        )
     return found
 
 

@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from eqbook._checks import as_float, check_integers, check_numeric, native
+from eqbook._precision import SWITCH
+from eqbook._shown import shown
 
 
 def as_array(name: str, x: Any) -> jax.Array:
@@ -64,7 +66,7 @@ def _check_floats(name: str, x: np.ndarray) -> None:
         if wrong.any():
             raise ValueError(
                 f"`{name}`: expected numbers that fit into {narrow}, got {part[wrong][0]!s}; scale them, or switch "
-                "`jax_enable_x64` on."
+                f"64 bits on, {SWITCH}."
             )
 
 
@@ -75,5 +77,5 @@ def check_flag(name: str, value: Any) -> bool:
         ValueError: naming the argument.
     """
     if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"`{name}`: expected True or False, got {value!r}.")
+        raise ValueError(f"`{name}`: expected True or False, got {shown(value)}.")
     return bool(value)

@@ -5,6 +5,7 @@ import numpy as np
 from jaxtyping import Array, Int, Shaped
 
 from eqbook._checks import check_finite, check_int, check_known
+from eqbook._shown import shown
 from eqbook.groups.actions import Action, ImageAction, MatrixAction, RegularAction, check_action
 from eqbook.groups.arguments import as_array
 from eqbook.groups.finite import FiniteGroup, check_group
@@ -55,7 +56,7 @@ def augment(
     for name, action, z in (("x", action_x, x), ("y", action_y, y)):
         arrays[name] = as_array(name, z)
         if arrays[name].ndim == 0:
-            raise ValueError(f"`{name}`: expected examples [n, ...], got one number, {z!r}.")
+            raise ValueError(f"`{name}`: expected examples [n, ...], got one number, {shown(z)}.")
         check_batch_axis(name, action, arrays[name])
     x, y = arrays["x"], arrays["y"]
     if x.shape[:1] != y.shape[:1]:

@@ -7,6 +7,9 @@ import numpy as np
 from jaxtyping import Int
 
 from eqbook._checks import check_known, check_rectangular
+from eqbook._shown import shown
+
+MOST_NAMES = 16  # of elements that a group shows
 
 
 class FiniteGroup:
@@ -31,10 +34,10 @@ class FiniteGroup:
         self.order = len(self.table)
         names = tuple(str(g) for g in range(self.order)) if names is None else names
         if not isinstance(names, tuple | list) or len(names) != self.order:
-            got = len(names) if isinstance(names, tuple | list) else repr(names)
+            got = len(names) if isinstance(names, tuple | list) else shown(names)
             raise ValueError(f"`names`: expected {self.order} names, got {got}.")
         if not all(isinstance(name, str) for name in names):
-            raise ValueError(f"`names`: expected strings, got {names!r}.")
+            raise ValueError(f"`names`: expected strings, got {shown(names)}.")
         self.names = tuple(names)
 
     @cached_property
@@ -71,7 +74,7 @@ class FiniteGroup:
         except TypeError:
             element = -1
         if not 0 <= element < self.order:
-            raise ValueError(f"`g`: expected an element 0 .. {self.order - 1}, got {g!r}.")
+            raise ValueError(f"`g`: expected an element 0 .. {self.order - 1}, got {shown(g)}.")
         return element
 
     def __eq__(self, other: object) -> bool:
@@ -82,7 +85,8 @@ class FiniteGroup:
         return hash((self.names, self.table.tobytes()))
 
     def __repr__(self) -> str:
-        return f"FiniteGroup(order={self.order}, names={self.names})"
+        names = f"({', '.join(map(repr, self.names[:MOST_NAMES]))}, ...)" if self.order > MOST_NAMES else self.names
+        return f"FiniteGroup(order={self.order}, names={names})"
 
 
 def check_group(name: str, group: object) -> None:
@@ -92,7 +96,7 @@ def check_group(name: str, group: object) -> None:
         ValueError: naming the argument.
     """
     if not isinstance(group, FiniteGroup):
-        raise ValueError(f"`{name}`: expected a group such as eq.cyclic(4), got {group!r}.")
+        raise ValueError(f"`{name}`: expected a group such as eq.cyclic(4), got {shown(group)}.")
 
 
 def _identity(table: np.ndarray) -> int:

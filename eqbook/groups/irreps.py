@@ -12,6 +12,7 @@ import numpy as np
 from jaxtyping import Complex, Float, Inexact, Int
 
 from eqbook._checks import check_finite, check_known
+from eqbook._shown import shown, summary
 from eqbook.groups.arguments import check_flag
 from eqbook.groups.finite import FiniteGroup, check_group
 from eqbook.groups.planar import cyclic, dihedral
@@ -34,6 +35,8 @@ class Irrep:
     name: str
     matrices: Inexact[np.ndarray, "order d d"]
     copies: int
+
+    __repr__ = summary
 
     def __post_init__(self) -> None:
         check_known("matrices", self.matrices)
@@ -251,4 +254,4 @@ def fourier_block(irrep: Irrep, k: Inexact[np.ndarray, "order n m"]) -> Inexact[
 
 def _check_irrep(irrep: object) -> None:
     if not isinstance(irrep, Irrep):
-        raise ValueError(f"`irrep`: expected one of eq.groups.irreps(group), got {irrep!r}.")
+        raise ValueError(f"`irrep`: expected one of eq.groups.irreps(group), got {shown(irrep)}.")

@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Shaped
 
 from eqbook._checks import check_finite, check_int, check_ints, check_key, check_known, check_numeric
+from eqbook._shown import shown, summary
 from eqbook.groups.arguments import as_array, as_floats
 
 IMAGE_SYMMETRIES = ("identity", "O(3) x I", "O(3)^d", "P(3d)", "O(3d)")
@@ -94,9 +95,9 @@ def rand_image_symmetry(name: str, key: jax.Array, shape: tuple[int, int, int]) 
         Algorithm", 2022, https://arxiv.org/abs/2207.04612
     """
     if not isinstance(name, str) or name not in IMAGE_SYMMETRIES:
-        raise ValueError(f"`name`: expected one of {IMAGE_SYMMETRIES}, got {name!r}.")
+        raise ValueError(f"`name`: expected one of {IMAGE_SYMMETRIES}, got {shown(name)}.")
     if not isinstance(shape, tuple | list) or len(shape) != 3:
-        raise ValueError(f"`shape`: expected (height, width, channels), got {shape!r}.")
+        raise ValueError(f"`shape`: expected (height, width, channels), got {shown(shape)}.")
     h, w, c = (check_int("shape", side, 1) for side in shape)
     check_key("key", key)
     check_known("key", key)
@@ -125,6 +126,8 @@ class ColourRotation(ImageSymmetry):
     """
 
     matrices: Float[np.ndarray, "*hw c c"]
+
+    __repr__ = summary
 
     def __post_init__(self) -> None:
         check_known("matrices", self.matrices)
@@ -163,6 +166,8 @@ class EntryPermutation(ImageSymmetry):
 
     order: Int[np.ndarray, " hwc"]
 
+    __repr__ = summary
+
     def __post_init__(self) -> None:
         check_known("order", self.order)
         check_numeric("order", self.order)
@@ -197,6 +202,8 @@ class EntryRotation(ImageSymmetry):
     """
 
     matrix: Float[np.ndarray, "hwc hwc"]
+
+    __repr__ = summary
 
     def __post_init__(self) -> None:
         check_known("matrix", self.matrix)

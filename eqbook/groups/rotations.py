@@ -17,6 +17,7 @@ import numpy as np
 from jaxtyping import Array, ArrayLike, Bool, Float, Float64, Real
 
 from eqbook._checks import check_finite, check_int, check_known, check_square_images, native
+from eqbook._shown import shown
 from eqbook.groups.actions import Action, check_action
 from eqbook.groups.angles import without_turns
 from eqbook.groups.arguments import as_array, as_floats, check_flag
@@ -164,7 +165,7 @@ def _in_range(x: Real[Array, "..."]) -> Real[Array, "..."]:
 
 def _check_order(order: int) -> None:
     if isinstance(order, bool | list | tuple | jax.core.Tracer) or np.ndim(order) or order not in (1, 3):
-        raise ValueError(f"`order`: expected 1 (bilinear) or 3 (cubic spline), got {order!r}.")
+        raise ValueError(f"`order`: expected 1 (bilinear) or 3 (cubic spline), got {shown(order)}.")
 
 
 def _rotate(images: Array, angle: float, order: int) -> Array:

@@ -17,33 +17,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from eqbook._checks import check_function, check_int
-from eqbook.kernels.cached import cached_arrays
+from eqbook._checks import check_function
 from eqbook.kernels.duals import SNAP, half_angle, safe_inverse, safe_sqrt
-from eqbook.layers.activation import MOST_NODES
+from eqbook.kernels.polar import polar_rule
+from eqbook.kernels.reach import largest_std
 
 Scalar = Float[Array, "*batch"]
 Sums = tuple[Scalar, Scalar]
-
-REACH = 9.5  # of the radii, in standard deviations: the density is e^-45 there
-
-
-@cached_arrays
-def polar_rule(nodes: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    r"""Gauss-Legendre rules, in float64: radii and their weights, places in a sector and theirs; weights sum to 1.
-
-    $E[f(\rho)] \approx \sum_i w_i f(\rho_i)$ for $\rho$ of density $\rho e^{-\rho^2/2}$, cut off at what the nodes can
-    resolve; $\int_0^1 f \approx \sum_j v_j f(t_j)$ with half as many nodes.
-
-    Raises:
-        ValueError: if the number of nodes is not an integer from 1 to 256.
-    """
-    if check_int("nodes", nodes, 1) > MOST_NODES:
-        raise ValueError(f"`nodes`: expected at most {MOST_NODES}, got {nodes}; more only take longer.")
-    (x, w), (t, v) = (np.polynomial.legendre.leggauss(count) for count in (nodes, max(1, nodes // 2)))
-    radii = min(REACH, 1.5 * math.sqrt(nodes)) * (1 + x) / 2
-    density = w * radii * np.exp(-(radii**2) / 2)
-    return radii, density / density.sum(), (1 + t) / 2, v / 2
 
 
 def quadrature_dual(function: Callable, nodes: int, a: Scalar, b: Scalar, c: Scalar) -> Sums:
@@ -63,7 +43,8 @@ def quadrature_dual(function: Callable, nodes: int, a: Scalar, b: Scalar, c: Sca
         it may be infinite; gradients in the inputs do not need it. At a variance of 0 second derivatives are not right.
         Slopes are those of the integral, not of the sum over few nodes, also for a function that jumps at 0, where the
         first has an infinite slope at inputs that coincide or are opposite, taken as 0. The second is that of $\sigma'$
-        as JAX has it, in which a jump does not count.
+        as JAX has it, in which a jump does not count. Both are NaN at variances at which as many nodes leave more than
+        5 % of an error where inputs coincide.
 
     Raises:
         ValueError: if `function` is none, or `nodes` is not an integer from 1 to 256.
@@ -72,7 +53,12 @@ def quadrature_dual(function: Callable, nodes: int, a: Scalar, b: Scalar, c: Sca
     polar_rule(nodes)
     dtype = jnp.result_type(float, a, b, c)
     sums_in = jnp.promote_types(dtype, jnp.float32)  # thousands of terms, which 16 bits cannot add up
-    sums = _dual(function, nodes, *jnp.broadcast_arrays(*(jnp.asarray(x, sums_in) for x in (a, b, c))))
+    a, b, c = jnp.broadcast_arrays(*(jnp.asarray(x, sums_in) for x in (a, b, c)))
+    sums = _dual(function, nodes, a, b, c)
+    limit = largest_std(function, nodes)
+    if math.isfinite(limit):
+        resolved = jnp.maximum(a, b) <= limit**2 * (1 + 1e-5)
+        sums = tuple(jnp.where(resolved, one, jnp.nan) for one in sums)
     return tuple(one.astype(dtype) for one in sums)
 
 

@@ -1,7 +1,7 @@
 """Pointwise nonlinearities."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from eqbook._checks import check_int
+from eqbook._identity import numbers_in
 from eqbook.layers.layer import Layer
 
 MOST_NODES = 256  # of a quadrature: smooth functions need fewer, and others gain little
@@ -21,7 +22,11 @@ class Relu(Layer):
 
 @dataclass(frozen=True)
 class Erf(Layer):
-    r"""Error function, $\sigma(u) = \frac{2}{\sqrt\pi} \int_0^u e^{-s^2} ds$."""
+    r"""Error function, $\sigma(u) = \frac{2}{\sqrt\pi} \int_0^u e^{-s^2} ds$.
+
+    Its dual has a closed form. On the sphere the kernels have the error of a rule, see `LiftS2`: up to 2.3e-3
+    for signals of standard deviation above 20.
+    """
 
 
 @dataclass(frozen=True)
@@ -35,13 +40,15 @@ class Activation(Layer):
     nodes at a standard deviation $s$ as $\sigma$ at $\beta s$: tanh(4u) errs by 3e-5 at 2, sin(5u) by 1e-3. A function
     with a kink elsewhere, such as ReLU6, is integrated with an error of about one over the number of nodes where inputs
     reach the kink: compare two numbers. Variables are cut off at 9.5 standard deviations, which a function such as exp
-    notices at standard deviations above 2. A function may jump at 0, as a step does; $\sigma'$ is then that of JAX, to
-    which the jump does not contribute, and so is the NTK. Kernels of one that jumps elsewhere have no gradients in the
-    inputs to rely on.
+    notices at standard deviations above 2. Where the nodes leave an error of more than 5 %, kernels are NaN, and `gram`
+    raises an error: tanh, of inputs with a standard deviation above 64, such as pixels from 0 to 255. A function may
+    jump at 0, as a step does; $\sigma'$ is then that of JAX, to which the jump does not contribute, and so is the NTK.
+    Kernels of one that jumps elsewhere have no gradients in the inputs to rely on.
 
     Args:
         function: $\sigma$, acting entry by entry, differentiable by JAX, for example `jnp.tanh` or `jax.nn.gelu`. It is
-            traced once: of a value outside of it that changes later it keeps the first, so make a new function then.
+            traced once: of a value outside of it that changes later, a network keeps the first. One that is made after
+            the change has the new one.
         nodes: radii of the quadrature, see `eqbook.kernels.quadrature_dual`; time grows with their square.
 
     Raises:
@@ -51,6 +58,7 @@ class Activation(Layer):
 
     function: Callable[[Float[Array, "..."]], Float[Array, "..."]]
     nodes: int = 48
+    _held: tuple[float, ...] = field(init=False, repr=False)  # programs of equal layers are shared
 
     def __post_init__(self) -> None:
         if not callable(self.function) or isinstance(self.function, type):
@@ -61,6 +69,11 @@ class Activation(Layer):
                 f"Activation: `nodes`: expected at most {MOST_NODES}, got {self.nodes}; more only take longer."
             )
         self._try()
+        try:
+            held = tuple(numbers_in(self.function))
+        except Exception:  # noqa: BLE001 - whatever reading an unknown object may raise
+            held = ()
+        object.__setattr__(self, "_held", held)
 
     def _try(self) -> None:
         """Raise unless the function acts entry by entry, with finite values and a derivative."""

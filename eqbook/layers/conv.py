@@ -4,7 +4,8 @@ import math
 from dataclasses import dataclass
 
 from eqbook._checks import check_int
-from eqbook.layers.dense import check_weights
+from eqbook._shown import shown
+from eqbook.layers.dense import check_weights, python_number
 from eqbook.layers.layer import Layer
 
 PADDINGS = ("SAME", "VALID", "CIRCULAR")
@@ -17,8 +18,8 @@ def check_sides(layer: str, name: str, value: object) -> tuple[int, int]:
         ValueError: naming the layer and the argument.
     """
     if not isinstance(value, tuple | list) or len(value) != 2:
-        raise ValueError(f"{layer}: `{name}`: expected two sizes (height, width), got {value!r}.")
-    return tuple(check_int(f"{layer}: {name}", side, 1) for side in value)
+        raise ValueError(f"{layer}: `{name}`: expected two sizes (height, width), got {shown(value)}.")
+    return tuple(check_int(f"{layer}: {name}", python_number(layer, name, side), 1) for side in value)
 
 
 def check_padding(layer: str, value: object) -> None:
@@ -28,7 +29,7 @@ def check_padding(layer: str, value: object) -> None:
         ValueError: naming the layer.
     """
     if not isinstance(value, str) or value not in PADDINGS:
-        raise ValueError(f"{layer}: `padding`: expected one of {', '.join(PADDINGS)}, got {value!r}.")
+        raise ValueError(f"{layer}: `padding`: expected one of {', '.join(PADDINGS)}, got {shown(value)}.")
 
 
 @dataclass(frozen=True)

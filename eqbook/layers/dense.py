@@ -3,26 +3,45 @@
 import math
 from dataclasses import dataclass
 from numbers import Real
+from typing import Any
+
+import jax
 
 from eqbook._checks import check_int
+from eqbook._shown import shown
 from eqbook.layers.layer import Layer
+
+
+def python_number(layer: str, name: str, value: Any) -> Any:
+    """A known scalar of JAX as Python's number; anything else as it is.
+
+    Raises:
+        ValueError: naming the layer and the argument, if the value is abstract.
+    """
+    if isinstance(value, jax.core.Tracer):
+        raise ValueError(
+            f"{layer}: `{name}`: expected a known number, got {shown(value)}; layers are static, and their settings "
+            "cannot be traced or differentiated: make a layer for each value, outside of `jit`."
+        )
+    return value.item() if isinstance(value, jax.Array) and value.ndim == 0 else value
 
 
 def check_std(layer: str, name: str, value: float) -> float:
     """Return a standard deviation as a Python float if it is not negative and its square, the variance, is finite.
 
-    A NumPy scalar has a dtype of its own, which would win over the dtype of the inputs: `np.sqrt(2)` is float64.
+    A scalar of NumPy or JAX has a dtype of its own, which would win over that of the inputs: `np.sqrt(2)` is float64.
 
     Raises:
         ValueError: naming the layer and the argument.
     """
+    value = python_number(layer, name, value)
     is_number = isinstance(value, Real) and not isinstance(value, bool)
     try:
         std = float(value) if is_number else math.nan
     except OverflowError:  # an integer beyond all floating point numbers
         std = math.inf
     if not math.isfinite(std) or std < 0:
-        raise ValueError(f"{layer}: `{name}`: expected a finite number >= 0, got {value!r}.")
+        raise ValueError(f"{layer}: `{name}`: expected a finite number >= 0, got {shown(value)}.")
     if math.isinf(std * std):
         raise ValueError(f"{layer}: `{name}`: expected a number with a finite square, the variance, got {value!r}.")
     return std
@@ -41,7 +60,8 @@ def check_weights(layer: Layer, outputs: str = "channels") -> None:
         ValueError: naming the layer and the argument.
     """
     name = type(layer).__name__
-    object.__setattr__(layer, outputs, check_int(f"{name}: {outputs}", getattr(layer, outputs), 1))
+    number = python_number(name, outputs, getattr(layer, outputs))
+    object.__setattr__(layer, outputs, check_int(f"{name}: {outputs}", number, 1))
     for std in ("W_std", "b_std"):
         object.__setattr__(layer, std, check_std(name, std, getattr(layer, std)))
 

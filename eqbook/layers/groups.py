@@ -5,10 +5,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from eqbook._checks import check_int
-from eqbook.groups.actions import Action, ImageAction, RegularAction
+from eqbook._shown import shown
+from eqbook.groups.actions import PIXEL_GROUPS, Action, ImageAction, RegularAction, acts_on_pixels
 from eqbook.groups.finite import FiniteGroup
 from eqbook.layers.conv import Conv, check_padding, check_sides
-from eqbook.layers.dense import check_weights
+from eqbook.layers.dense import check_weights, python_number
 from eqbook.layers.domain import Domain, OnGroup, in_words, naming, output_domain
 from eqbook.layers.layer import Layer
 
@@ -29,7 +30,7 @@ class Lift(Layer):
     All $W, b \sim N(0, 1)$. Moving the input by $h$ translates the feature map: $z(g) \mapsto z(h^{-1} g)$.
 
     Args:
-        group: $G$; on the plane `cyclic(n)` or `dihedral(n)` with n in 1, 2, 4.
+        group: $G$; on the plane `cyclic(n)` or `dihedral(n)` with n in 1, 2, 4, and images are square.
         channels: number of output channels.
         filter_shape: height and width of the filter on the plane; not given for vectors.
         padding: as in `Conv`; `"SAME"` and `"CIRCULAR"` want odd sides of the filter, `"VALID"` equal ones.
@@ -62,7 +63,7 @@ class Lift(Layer):
             default = ImageAction if self.planar else RegularAction
             object.__setattr__(self, "action", default(self.group))
         if not isinstance(self.action, Action) or self.action.group != self.group:
-            raise ValueError(f"Lift: `action`: expected an action of {self.group!r}, got {self.action!r}.")
+            raise ValueError(f"Lift: `action`: expected an action of {self.group!r}, got {shown(self.action)}.")
         if self.planar and not isinstance(self.action, ImageAction):
             raise ValueError(f"Lift: `action`: expected ImageAction(group) on the plane, got {self.action!r}.")
         if self.support is not None:
@@ -159,26 +160,34 @@ class GroupPool(Layer):
 
 
 def check_square(sides: tuple[int, int]) -> None:
-    """Raise unless an image is square: others are not mapped to themselves by rotations.
+    """Raise unless an image is square: quarter turns do not map others to themselves.
+
+    Half turns and reflections would, but layers on groups and `ImageAction` are made for square images alone.
 
     Raises:
         ValueError: with the sides got.
     """
     if sides[0] != sides[1]:
-        raise ValueError(f"expected square images, which the group's elements permute, got {sides} pixels; crop them.")
+        raise ValueError(
+            f"expected square images, the only ones that layers on groups take, got {sides} pixels; crop or pad them."
+        )
 
 
 def _check_common(name: str, layer: Lift | GroupConv) -> None:
     if not isinstance(layer.group, FiniteGroup):
-        raise ValueError(f"{name}: `group`: expected a group such as eq.cyclic(4), got {layer.group!r}.")
+        raise ValueError(f"{name}: `group`: expected a group such as eq.cyclic(4), got {shown(layer.group)}.")
     check_weights(layer)
     check_padding(name, layer.padding)
     if layer.filter_shape is None:
         return
     sides = check_sides(name, "filter_shape", layer.filter_shape)
     object.__setattr__(layer, "filter_shape", sides)
-    with naming(name):
-        ImageAction(layer.group)
+    if not acts_on_pixels(layer.group):
+        raise ValueError(
+            f"{name}: `group`: expected {PIXEL_GROUPS}, got {layer.group!r}; layers on the plane have no others, since "
+            "other rotations need interpolation and are not an exact action. For these, train networks of other layers "
+            "on images turned by `RotationAction(cyclic(n))`, as `eq.groups.augment` makes them."
+        )
     if layer.padding == "VALID" and sides[0] != sides[1]:
         raise ValueError(
             f"{name}: `filter_shape`: expected equal sides for VALID, got {sides}: without padding, turned filters "
@@ -193,8 +202,8 @@ def _check_common(name: str, layer: Lift | GroupConv) -> None:
 
 def _check_support(name: str, support: object) -> tuple[int, ...]:
     if not isinstance(support, tuple | list) or not support or any(support.count(one) > 1 for one in support):
-        raise ValueError(f"{name}: `support`: expected a tuple of different indices, got {support!r}.")
-    return tuple(check_int(f"{name}: support", index, 0) for index in support)
+        raise ValueError(f"{name}: `support`: expected a tuple of different indices, got {shown(support)}.")
+    return tuple(check_int(f"{name}: support", python_number(name, "support", index), 0) for index in support)
 
 
 @output_domain.register

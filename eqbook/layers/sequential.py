@@ -7,6 +7,7 @@ from typing import Any
 import jax
 from jaxtyping import Array, Float
 
+from eqbook._shown import shown
 from eqbook.layers.activation import Activation
 from eqbook.layers.layer import Layer
 
@@ -78,4 +79,4 @@ def _layer(position: int, layer: object) -> Layer:
             return Activation(layer)
         except ValueError as error:
             raise ValueError(f"Sequential: layer {position}: {error}") from None
-    raise ValueError(f"Sequential: layer {position}: expected a layer such as Dense(1) or Relu(), got {layer!r}.")
+    raise ValueError(f"Sequential: layer {position}: expected a layer such as Dense(1) or Relu(), got {shown(layer)}.")

@@ -4,8 +4,9 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Literal
 
 from eqbook._checks import check_int
+from eqbook._shown import shown
 from eqbook.groups.polyhedral import POLYHEDRA
-from eqbook.layers.dense import check_weights
+from eqbook.layers.dense import check_weights, python_number
 from eqbook.layers.domain import Domain, OnRotations, in_words, output_domain
 from eqbook.layers.layer import Layer
 
@@ -25,7 +26,9 @@ def check_quadrature(name: str, quadrature: int | str, minimum: int = 1) -> int 
         return check_int(name, quadrature, minimum)
     if quadrature not in POLYHEDRA:
         names = ", ".join(f'"{known}"' for known in POLYHEDRA)
-        raise ValueError(f"`{name}`: expected the size of a rule, an integer, or one of {names}, got {quadrature!r}.")
+        raise ValueError(
+            f"`{name}`: expected the size of a rule, an integer, or one of {names}, got {shown(quadrature)}."
+        )
     return quadrature
 
 
@@ -37,6 +40,11 @@ class LiftS2(Layer):
     with white noise $\kappa = \sum_{lm} \kappa_{lm} Y_{lm}$, $\kappa_{lm}, b_i \sim N(0, 1)$ in an orthonormal basis.
     Degrees that the signal does not have do not matter. It stands first in a network, on batches
     `[n, 2L, 2L-1, channels]` of signals at colatitudes $(2t+1)\pi/4L$ and longitudes $2\pi p/(2L-1)$.
+
+    Kernels have the error of the rule on SO(3), in float64 as in float32. How far $K(x, Rx)$ is from $K(x, x)$ for a
+    rotation $R$ shows it. Measured for two hidden layers and the default rule: 1e-6 to 2e-5 with relu; with `Erf` and
+    signals of standard deviation 1 up to 3e-6, of 3 1e-4, and of 22 to 2000, where it saturates, 1.2e-3 to 2.3e-3 of
+    the NTK. Scale signals to a variance of about 1, or raise `quadrature`.
 
     Args:
         channels: number of output channels.
@@ -72,7 +80,8 @@ class LiftS2(Layer):
         check_weights(self)
         for name, check in (("bandwidth", check_int), ("quadrature", check_quadrature)):
             if getattr(self, name) is not None:
-                object.__setattr__(self, name, check(f"LiftS2: {name}", getattr(self, name), 1))
+                number = python_number("LiftS2", name, getattr(self, name))
+                object.__setattr__(self, name, check(f"LiftS2: {name}", number, 1))
         if isinstance(self.quadrature, int) and self.quadrature < (self.bandwidth or 1):
             raise ValueError(
                 f"LiftS2: `quadrature`: expected at least the bandwidth {self.bandwidth}, got {self.quadrature}."

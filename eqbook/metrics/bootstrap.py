@@ -20,6 +20,7 @@ from eqbook._checks import (
     check_rectangular,
     joined,
 )
+from eqbook._shown import shown
 from eqbook.metrics.wide import in_all_digits
 
 
@@ -152,7 +153,7 @@ def _check_axes(values: Float[Array, "..."], axes: Sequence[int]) -> tuple[int, 
     check_rectangular("values", values)
     shape = np.shape(values)
     if not isinstance(axes, Sequence) or len(axes) == 0:
-        raise ValueError(f"`axes`: expected a tuple of axes such as (0, 1), got {axes!r}.")
+        raise ValueError(f"`axes`: expected a tuple of axes such as (0, 1), got {shown(axes)}.")
     if len(shape) == 0:
         raise ValueError(f"`values`: expected at least two samples [n, ...], got shape {shape}.")
     axes = tuple(check_int("axes", axis, 0) for axis in axes)

@@ -155,7 +155,7 @@ def continuous_group_constant(
     gradient jumps, the lemma does not apply, and the value returned misses the jumps.
 
     Args:
-        net: network with one output, a `Sequential` or a Flax module, at a finite width.
+        net: network with one output, a `Sequential` or a module of flax.linen, at a finite width.
         key: random key of the members.
         law: law of the trained networks.
         t: training time, or number of steps.

@@ -18,6 +18,7 @@ from eqbook._checks import (
     check_range,
     check_rectangular,
 )
+from eqbook._shown import summary
 
 Metric = Callable[[Array], Array]
 
@@ -33,6 +34,8 @@ class BootstrapDraws:
 
     ensemble: Float[np.ndarray, " resamples"]
     members: Float[np.ndarray, " resamples"]
+
+    __repr__ = summary
 
 
 def disjoint_ensembles(outputs: Shaped[Array, "members ..."], size: int) -> Shaped[np.ndarray, "count ..."]:

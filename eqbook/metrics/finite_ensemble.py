@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from eqbook._checks import as_float, check_finite, check_int, check_known, check_range, is_abstract, joined
+from eqbook._precision import use_float64
 
 
 def finite_ensemble_tail(
@@ -95,7 +96,8 @@ def members_needed(
 ) -> Float[np.ndarray, "..."]:
     r"""Number of members whose mean is within $\delta$ with probability at least $1 - \epsilon$.
 
-    $M = \lceil \Sigma_t(x, x)\, W_0(2 / \pi\epsilon^2) / \delta^2 \rceil$, at least 1.
+    $M = \lceil \Sigma_t(x, x)\, W_0(2 / \pi\epsilon^2) / \delta^2 \rceil$, at least 1. What is above a whole number by
+    no more than the rounding of $\delta$ is that number: `finite_ensemble_deviation` of 100 members needs 100.
 
     Args:
         epsilon: $\epsilon$, between 0 and 1.
@@ -118,7 +120,10 @@ def members_needed(
     squared = _squared_deviation(epsilon)
     _check_together(epsilon=epsilon, delta=delta, variance=variance)
     with np.errstate(over="ignore"):  # roots first: their product stays in the range
-        found = np.ceil((np.sqrt(_wide(variance)) * np.sqrt(squared) / _wide(delta)) ** 2)
+        found = (np.sqrt(_wide(variance)) * np.sqrt(squared) / _wide(delta)) ** 2
+        # Half a rounding of delta, in the dtype that JAX has for it, is a whole one of its square.
+        slack = 1 + 2 * float(jnp.finfo(_dtype(delta, variance)).eps)
+        found = np.where(found <= slack * np.floor(found), np.floor(found), np.ceil(found))
     return check_range("variance` and `delta", np.maximum(found, 1))
 
 
@@ -153,8 +158,8 @@ def _squared_deviation(epsilon: Float[Array, "..."]) -> Float[Array, "..."]:
         return wright_omega(np.log(2 / np.pi).item() - 2 * jnp.log(_wide(epsilon)))
     check_finite("epsilon", epsilon)
     epsilon = np.asarray(epsilon, np.float64)
-    if not ((epsilon > 0) & (epsilon < 1)).all():
-        raise ValueError(f"`epsilon`: expected probabilities between 0 and 1, got {epsilon}.")
+    if len(bad := epsilon[~((epsilon > 0) & (epsilon < 1))]):
+        raise ValueError(f"`epsilon`: expected probabilities between 0 and 1, got {bad[0]}.")
     return wright_omega(np.log(2 / np.pi) - 2 * np.log(epsilon))
 
 
@@ -213,7 +218,7 @@ def _check_variance(variance: Float[Array, "..."]) -> None:
     if (variance < 0).any():
         raise ValueError(
             f"`variance`: expected variances >= 0, got {variance.min():.3g}; rounding makes small ones negative: "
-            "compute the covariance in float64, or take `jnp.maximum(variance, 0)`."
+            f"{use_float64()} for the covariance, or take `jnp.maximum(variance, 0)`."
         )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Float, Real
 
 from eqbook._checks import check_finite, check_int, check_known, check_level
+from eqbook._shown import summary
 
 CANDIDATES = 400  # places of the bend that are tried
 
@@ -37,6 +38,8 @@ class BentPowerLaw:
     bend_interval: Float[np.ndarray, "... 2"]
     single_misfit: Float[np.ndarray, "..."]
     misfit: Float[np.ndarray, "..."]
+
+    __repr__ = summary
 
     def __call__(self, sizes: Real[np.ndarray, " n"]) -> Float[np.ndarray, "*batch n"]:
         """Errors of the bent law at other sizes.

@@ -11,6 +11,7 @@ import optax
 from jaxtyping import Array, Float, Int
 
 from eqbook._checks import check_finite, check_int, check_ndim
+from eqbook._shown import shown
 from eqbook.data.image_folder import batch_rows
 from eqbook.ensembles.arguments import check_classes, check_training
 from eqbook.ensembles.losses import cross_entropy
@@ -23,7 +24,7 @@ def initial_params(net: Any, key: jax.Array, x: Float[Array, "n h w c"]) -> Any:
     """Initial parameters of a network, by a program that is compiled once for each network.
 
     Args:
-        net: Flax module.
+        net: module of flax.linen.
         key: random key.
         x: one image or more, of which only the shape and the dtype matter.
     """
@@ -43,7 +44,7 @@ def train_on_stream(
     runs on many data sets cost one compilation. The next batch is read while the device computes.
 
     Args:
-        net: Flax module.
+        net: module of flax.linen.
         params: where to start.
         batches: images `[n, h, w, c]` in floating numbers and classes `[n]`, as many batches as there are steps.
         rates: $\eta_s$, `[steps]`.
@@ -85,7 +86,7 @@ def predict_on_stream(
     """Outputs of a network for all images, and their classes.
 
     Args:
-        net: Flax module.
+        net: module of flax.linen.
         params: its parameters.
         batches: images `[n, h, w, c]` in floating numbers and classes `[n]`, which are handed back as they are.
 
@@ -123,7 +124,7 @@ def batches_of(
     """
     for name, array in (("x", x), ("y", y)):
         if not isinstance(array, np.ndarray | jax.Array) or array.ndim == 0:
-            raise ValueError(f"`{name}`: expected an array [n, ...], got {array!r}.")
+            raise ValueError(f"`{name}`: expected an array [n, ...], got {shown(array)}.")
     if len(x) != len(y):
         raise ValueError(f"`y`: expected a class for each of {len(x)} images, got {len(y)}.")
     check_int("batch_size", batch_size, 1)
@@ -136,7 +137,7 @@ def batches_of(
 
 def _check_batches(batches: Any) -> None:
     if not isinstance(batches, Iterable):
-        raise ValueError(f"`batches`: expected pairs of images and classes, got {batches!r}; see `batches_of`.")
+        raise ValueError(f"`batches`: expected pairs of images and classes, got {shown(batches)}; see `batches_of`.")
 
 
 def _check_images(x: Array, y: np.ndarray) -> None:

@@ -21,7 +21,7 @@ def empirical_kernels(
     inputs of a batch, as batch normalisation does in training, is left out of the tangent kernel.
 
     Args:
-        net: network with `apply(params, x) -> [n, n_out]`: a `Sequential` or a Flax module.
+        net: network with `apply(params, x) -> [n, n_out]`: a `Sequential` or a module of flax.linen.
         params: its parameters.
         x1: batch of inputs, `[n1, ...]`.
         x2: second batch, `[n2, ...]`; `None` means `x1`.

@@ -13,6 +13,7 @@ from jax.scipy.special import erf
 from jaxtyping import Array, Float
 
 from eqbook._checks import as_float, check_finite, check_key
+from eqbook._shown import shown
 from eqbook.layers import (
     Activation,
     AvgPool,
@@ -160,7 +161,7 @@ def init(net: Sequential, key: jax.Array, input_shape: tuple[int, ...]) -> Any:
     is_shape = isinstance(input_shape, Sequence) and len(input_shape) >= 2
     if not is_shape or not all(isinstance(size, int | np.integer) and size >= 1 for size in input_shape[1:]):
         raise ValueError(
-            f"`input_shape`: expected the shape of a batch (n, ...features), got {input_shape!r}; "
+            f"`input_shape`: expected the shape of a batch (n, ...features), got {shown(input_shape)}; "
             "for a batch `x` it is `x.shape`."
         )
     check_key("key", key)

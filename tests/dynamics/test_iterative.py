@@ -289,7 +289,7 @@ def test_duplicated_inputs_need_a_ridge(x64):
 
 def test_advice_tells_rounding_from_too_few_steps():
     matrix, _, y = spectrum(np.geomspace(1e-4, 1, 300))
-    with pytest.raises(ArithmeticError, match="rounding of float32.*Use float64, allow") as error:
+    with pytest.raises(ArithmeticError, match="rounding of float32.*Use float64 with .*x64.*, allow") as error:
         solve(RowMatrix(matrix.astype(np.float32)), y)
     reached = float(str(error.value).split("reached ")[1].split(",")[0])
     # Twice, because the residual at which it ends is rounding, and so another one at another step.

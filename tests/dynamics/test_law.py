@@ -238,7 +238,18 @@ BAD = {
     "complex": (lambda: eq.EnsembleLaw(ntk=EYE * 1j, y=np.ones((3, 1))), "`ntk`: expected an array of real numbers"),
     "a Gram": (
         lambda: eq.EnsembleLaw(eq.grams.Gram(EYE, EYE), y=np.ones((3, 1))),
-        "`ntk`: expected an array of real numbers",
+        "`ntk`: expected one matrix, got the Gram with both kernels; give its `.ntk`",
+    ),
+    "a Gram for the other": (
+        lambda: eq.EnsembleLaw(EYE, eq.grams.Gram(EYE, EYE), np.ones((3, 1))),
+        "`nngp`: expected one matrix, got .* give its `.nngp`",
+    ),
+    "no kernel": (lambda: eq.EnsembleLaw(None, y=np.ones((3, 1))), r"`ntk`: .* \[n, n\], got None; .* `kinds`"),
+    "an object": (lambda: eq.EnsembleLaw(object(), y=np.ones((3, 1))), "`ntk`: expected an array .*, got <object"),
+    "rate too large": (lambda: eq.GradientFlow(10**400), "GradientFlow: `learning_rate`: expected a finite number"),
+    "rate traced": (
+        lambda: jax.grad(lambda rate: eq.GradientDescent(rate).learning_rate)(0.1),
+        "GradientDescent: `learning_rate`: expected a number, got an abstract value.* schedules cannot be traced",
     ),
     "infinite ridge": (
         lambda: eq.EnsembleLaw(ntk=EYE, y=np.ones((3, 1)), diag_reg=np.inf),
@@ -306,6 +317,37 @@ def test_bad_use():
     for t in (np.ones(2), "1"):
         with pytest.raises(ValueError, match="`t`: expected one number"):
             law.train_mean(t)
+    untraced = "`t`: expected one number, got an abstract value, float32.*`t` cannot be traced.* `grad` or `vmap`"
+    for transformed in (jax.grad(lambda t: law.train_mean(t).sum()), jax.jit(law.train_mean)):
+        with pytest.raises(ValueError, match=untraced):
+            transformed(1.0)
+    with pytest.raises(ValueError, match=untraced):
+        jax.vmap(law.train_mean)(jnp.ones(2))
+    for call in (
+        lambda k: law.mean(k, 1.0),
+        lambda k: full.covariance(k, k, 1.0),
+        lambda k: eq.dynamics.RowMatrix(k),
+        lambda k: eq.dynamics.solve(k, np.ones((3, 1))),
+    ):
+        with pytest.raises(ValueError, match="Gram.*(give its `.n|RowMatrix.matrix.ntk)"):
+            call(eq.grams.Gram(EYE, EYE))
     for schedule in (eq.GradientFlow, 0.1):
         with pytest.raises(ValueError, match="`schedule`: expected GradientFlow"):
             law.train_mean(1.0, schedule)
+
+
+def test_rates_of_jax_become_python_numbers(x64):
+    """Theirs would be another dtype."""
+    for rate in (jnp.float32(0.25), np.float64(0.25), np.float32(0.25)):
+        schedule = eq.GradientDescent(rate)
+        assert type(schedule.learning_rate) is float and schedule == eq.GradientDescent(0.25)
+
+
+def test_what_a_law_shows():
+    """Shapes, and not all numbers."""
+    law = eq.EnsembleLaw(ntk=np.eye(30), y=np.ones((30, 2)), diag_reg=1e-3)
+    assert repr(law) == "EnsembleLaw(ntk=float32[30, 30], nngp=None, y=float32[30, 2], diag_reg=0.001)"
+    matrix = eq.dynamics.RowMatrix(np.eye(30, dtype=np.float32))
+    assert repr(matrix) == "RowMatrix(n=30, dtype=float32, devices=1)"
+    solution = eq.dynamics.solve(matrix, np.ones((30, 1), np.float32))
+    assert repr(solution).startswith("Solution(weights=float32[30, 1], residual=")

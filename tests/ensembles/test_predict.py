@@ -1,5 +1,7 @@
 """Predictions of a run on any inputs, at the epochs that are there."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -139,3 +141,21 @@ def test_integers_fit_into_those_of_the_run():
             for x in (huge, huge.tolist(), Like(huge)):
                 with pytest.raises(ValueError, match="`x`: expected integers between -2147483648 and 2147483647"):
                     narrow.predict(x)
+
+
+def test_standard_error_is_that_of_the_mean(in_memory):
+    found, outputs = in_memory.standard_error("other"), in_memory.outputs["other"]
+    by_hand = np.sqrt(((outputs - outputs.mean(1, keepdims=True)) ** 2).sum(1) / (5 - 1) / 5)
+    assert found.shape == (2, 7, 2) and found.dtype == outputs.dtype
+    np.testing.assert_allclose(found, by_hand, rtol=1e-5)
+    with pytest.raises(ValueError, match="`name`: expected one of other, got 'train'"):
+        in_memory.standard_error("train")
+    alone = replace(in_memory, members=1, outputs={"other": outputs[:, :1]})
+    with pytest.raises(ValueError, match="`members`: expected at least 2 for a standard error, got a run of 1"):
+        alone.standard_error("other")
+
+
+def test_a_run_shows_shapes(in_memory):
+    assert repr(in_memory) == (
+        "EnsembleRun(epochs=[0, 2], losses=float64[2, 5], outputs={'other': float32[2, 5, 7, 2]}, members=5, kept=(4,))"
+    )

@@ -73,7 +73,7 @@ def test_group_that_does_not_act_on_the_input(case):
     if not isinstance(case.net.layers[0], eq.Lift):
         return
     if len(case.shape) == 3:
-        x, message = IMAGES[:, :3], r": expected square images, which the group's elements permute, got \(3, 4\) pixels"
+        x, message = IMAGES[:, :3], r": expected square images, the only ones that layers on groups take, got \(3, 4\)"
     else:
         size = case.shape[0] + 1
         x, message = np.ones((2, size)), f": expected vectors on which the action acts, got {size} coordinates: "

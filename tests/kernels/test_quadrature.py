@@ -5,10 +5,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from numbers_drawn import normal
+from scipy import integrate
 
 import eqbook as eq
 from eqbook.kernels import erf_dual, quadrature_dual, relu_dual
-from eqbook.kernels.quadrature import polar_rule
+from eqbook.kernels.polar import polar_rule
+from eqbook.kernels.reach import largest_std
 
 CASES = [(1.0, 1.0, 0.3), (0.5, 2.0, -0.8), (1.0, 1.0, 1.0), (1.0, 1.0, -1.0), (0.7, 0.2, 0.0)]
 
@@ -153,3 +155,41 @@ def test_float32_at_very_different_variances(dual, ratio, x64):
     args = [np.float32(x) for x in (1.0, ratio**2, ratio / 2)]
     single, double = (dual(*(jnp.asarray(x, dtype) for x in args)) for dtype in ("float32", "float64"))
     np.testing.assert_allclose(single, double, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [(jnp.tanh, 64), (jax.nn.gelu, np.inf), (jax.nn.leaky_relu, np.inf), (jnp.exp, 2)],
+    ids=["tanh", "gelu", "leaky relu", "exp"],
+)
+def test_the_variances_that_the_nodes_resolve(function, expected):
+    assert largest_std(function, 48) == expected
+    assert largest_std(function, 16) <= expected <= largest_std(function, 256)
+
+
+def test_the_limit_is_where_the_error_is_five_percent():
+    """Against integrals in one dimension, by an adaptive rule that knows where the peak is."""
+
+    def of(std, nodes):
+        with jax.enable_x64(True):
+            return float(quadrature_dual(jnp.tanh, nodes, std**2, std**2, std**2)[1])
+
+    def exact(std):
+        def peak(u):
+            return np.exp(-((u / std) ** 2) / 2) / np.cosh(np.clip(u, -300, 300)) ** 4
+
+        return integrate.quad(peak, -30, 30, limit=500)[0] / (std * np.sqrt(2 * np.pi))
+
+    assert 0.005 < abs(of(64.0, 48) / exact(64.0) - 1) < 0.05
+    assert np.isnan(of(65.0, 48)) and abs(of(65.0, 256) / exact(65.0) - 1) < 0.005
+    assert np.isnan(of(1e5, 256))
+
+
+def test_a_gram_matrix_of_unscaled_pixels_is_refused():
+    pixels = np.random.default_rng(0).integers(0, 256, (2, 16)).astype(np.uint8)
+    net = eq.Sequential(eq.Dense(3), jnp.tanh, eq.Dense(1))
+    with pytest.raises(ValueError, match="scale the inputs, .* raise the `nodes`"):
+        eq.gram(net, pixels)
+    fine = eq.gram(eq.Sequential(eq.Dense(3), eq.Activation(jnp.tanh, 256), eq.Dense(1)), pixels)
+    assert np.isfinite(fine.ntk).all()
+    assert np.isfinite(eq.gram(net, pixels / 255).ntk).all()

@@ -21,6 +21,10 @@ BAD_LAYERS = {
         lambda: eq.GroupConv(eq.cyclic(8), 2, (3, 3)),
         r"GroupConv: `group`: expected cyclic\(n\) or dihedral\(n\) with n in 1, 2, 4.* not an exact action",
     ),
+    "C6 on pixels": (
+        lambda: eq.Lift(eq.cyclic(6), 2, (3, 3)),
+        r"Lift: `group`: .* on images turned by `RotationAction\(cyclic\(n\)\)`, as `eq.groups.augment` makes them",
+    ),
     "D3 on pixels": (lambda: eq.Lift(D3, 2, (3, 3)), "Lift: `group`: .*need interpolation"),
     "even filter": (lambda: eq.Lift(C4, 2, (3, 2)), r"Lift: `filter_shape`: expected odd sides for SAME, got \(3, 2\)"),
     "VALID oblong": (lambda: eq.Lift(C4, 2, (3, 1), "VALID"), r"expected equal sides for VALID, got \(3, 1\)"),
@@ -159,3 +163,22 @@ def test_actions_compare_by_value():
 
     assert Own() != Own()  # an action that does not say what it is made of is only equal to itself
     assert repr(ImageAction(C4)) == "ImageAction(group of order 4)"
+
+
+def test_oblong_images_are_refused_for_groups_without_quarter_turns_too():
+    """Half turns and reflections would permute their pixels: the message must not say otherwise."""
+    x = np.ones((1, 8, 6, 1), np.float32)
+    for group in (eq.cyclic(2), eq.dihedral(1), eq.dihedral(2)):
+        with pytest.raises(ValueError, match=r"square images, the only ones that layers on groups take, got \(8, 6\)"):
+            eq.gram(eq.Sequential(eq.Lift(group, 2, (3, 3)), eq.GroupPool()), x)
+        with pytest.raises(ValueError, match="`x`: expected square images .* the only ones that groups act on here"):
+            ImageAction(group)(1, x)
+
+
+def test_other_rotations_as_the_message_advises():
+    """Networks of other layers on turned images; those of the group itself would need interpolation."""
+    x, turned = np.ones((2, 4, 4, 1), np.float32), eq.groups.RotationAction(eq.cyclic(6))
+    images, targets = eq.groups.augment(turned, x, TrivialAction(eq.cyclic(6)), np.ones((2, 1)))
+    assert images.shape == (12, 4, 4, 1) and targets.shape == (12, 1)
+    net = eq.Sequential(eq.Conv(2, (3, 3)), eq.Relu(), eq.GlobalAvgPool(), eq.Dense(1))
+    assert eq.gram(net, images, kinds="ntk").ntk.shape == (12, 12)

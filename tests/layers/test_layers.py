@@ -5,6 +5,7 @@ from dataclasses import FrozenInstanceError
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -91,9 +92,26 @@ def test_numpy_scalars_become_python_numbers():
     ids=lambda make: make.func.__name__,
 )
 def test_standard_deviations_have_no_dtype(make):
-    """That of a NumPy scalar would win over the dtype of the inputs."""
+    """That of a scalar of NumPy or JAX would win over the dtype of the inputs."""
     layer = make(W_std=np.sqrt(2), b_std=np.float32(0.5))
     assert type(layer.W_std) is type(layer.b_std) is float and layer == make(W_std=2**0.5, b_std=0.5)
+    same = make(W_std=jnp.float32(1.5), b_std=jnp.int32(2))
+    assert type(same.W_std) is type(same.b_std) is float and same == make(W_std=1.5, b_std=2)
+    with pytest.raises(ValueError, match="`b_std`: expected a known number, got an abstract value.*cannot be traced"):
+        jax.grad(lambda std: make(b_std=std).b_std)(0.5)
+
+
+def test_whole_numbers_of_jax_become_python_numbers():
+    two = jnp.int32(2)
+    assert eq.Dense(two) == eq.Dense(2) and type(eq.Dense(two).features) is int
+    assert eq.Conv(two, (two, 1)) == eq.Conv(2, (2, 1)) and eq.AvgPool((two, two)) == eq.AvgPool((2, 2))
+    assert eq.LiftS2(1, bandwidth=two, quadrature=two) == eq.LiftS2(1, bandwidth=2, quadrature=2)
+    assert eq.GroupConv(eq.cyclic(4), two, support=(two,)) == eq.GroupConv(eq.cyclic(4), 2, support=(2,))
+    with pytest.raises(ValueError, match="Dense: `features`: expected a known number, got an abstract value"):
+        jax.jit(lambda n: eq.Dense(n).features)(2)
+    for value in (jnp.array(True), jnp.ones(2)):
+        with pytest.raises(ValueError, match="`W_std`: expected a finite number >= 0, got"):
+            eq.Dense(1, W_std=value)
 
 
 def test_networks_survive_pickling():
@@ -154,3 +172,28 @@ def test_channels_of_flattened_images_are_not_compared():
     """There are as many as pixels times channels, and the width at infinity is any."""
     layers = (eq.Conv(4, (1, 1)), eq.Flatten(), eq.Residual(eq.Dense(9), eq.Relu(), eq.Dense(36)), eq.Dense(1))
     assert eq.gram(eq.Sequential(*layers), np.ones((2, 3, 3, 2), np.float32)).ntk.shape == (2, 2)
+
+
+def test_a_network_made_after_a_change_of_a_global_has_the_new_value():
+    """As in a notebook, whose variables are those of no package."""
+    notebook = {"jnp": jnp, "slope": 0.1}
+    exec("def bent(u):\n    return jnp.where(u > 0, u, slope * u)", notebook)
+    x = np.random.default_rng(0).normal(size=(3, 4)).astype(np.float32)
+
+    def of_new_network():
+        net = eq.Sequential(eq.Dense(4), notebook["bent"], eq.Dense(1))
+        return net, eq.gram(net, x).ntk
+
+    first, before = of_new_network()
+    again, same = of_new_network()
+    assert first == again and hash(first) == hash(again) and (before == same).all()
+    notebook["slope"] = 0.9
+    changed, after = of_new_network()
+    assert changed != first
+
+    def fresh(u):
+        return jnp.where(u > 0, u, 0.9 * u)
+
+    expected = eq.gram(eq.Sequential(eq.Dense(4), fresh, eq.Dense(1)), x).ntk
+    np.testing.assert_allclose(after, expected, rtol=1e-6)
+    assert abs(after / before - 1).max() > 0.1

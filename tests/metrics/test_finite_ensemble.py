@@ -95,6 +95,17 @@ def test_members_needed_is_the_smallest_number():
     assert members_needed(0.5, 10.0, 0.0) == 1
 
 
+@pytest.mark.parametrize("members", [1, 7, 100, 1000, 12_345])
+def test_members_needed_for_the_deviation_of_so_many(members, dtype):
+    """The deviation is rounded, and the ratio above a whole number by as much: not one member more."""
+    for epsilon in (0.3, 0.05, 1e-6):
+        for variance in (0.4, 1.0, 7.3):
+            delta = finite_ensemble_deviation(epsilon, variance, members)
+            for given in (delta, float(delta)):
+                assert members_needed(epsilon, given, variance) == members
+            assert members_needed(epsilon, (1 - 1e-5) * float(delta), variance) == members + 1
+
+
 def test_members_needed_is_the_same_in_any_unit(dtype):
     """A variance below the smallest number of single precision is no 0."""
     assert members_needed(0.1, 2.0**-100, 2.0**-190) == members_needed(0.1, 1.0, 2.0**10) > 1000
