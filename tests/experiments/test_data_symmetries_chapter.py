@@ -33,7 +33,7 @@ def test_records_what_it_measured(run_paper_profile):
     trained = [key for key in recorded.values if key.startswith("NN") and key.count("_") == 2]
     assert len(trained) == 20, "five symmetries, two of the models, two ways to train"
     assert set(names["curves"]["FCN", "identity"]) == {2, 4, 8, 16}
-    columns = [row[2:] for row in names["comparison"].rows]
+    columns = [row[2:] for row in names["comparison"].rows if not isinstance(row, str)]
     assert all(middle == build for middle, build in columns), "this build is the recorded run"
 
 
