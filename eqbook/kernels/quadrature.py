@@ -20,7 +20,7 @@ from jaxtyping import Array, Float
 from eqbook._checks import check_function
 from eqbook.kernels.duals import SNAP, half_angle, safe_inverse, safe_sqrt
 from eqbook.kernels.polar import polar_rule
-from eqbook.kernels.reach import largest_std
+from eqbook.kernels.reach import largest_stds
 
 Scalar = Float[Array, "*batch"]
 Sums = tuple[Scalar, Scalar]
@@ -43,8 +43,8 @@ def quadrature_dual(function: Callable, nodes: int, a: Scalar, b: Scalar, c: Sca
         it may be infinite; gradients in the inputs do not need it. At a variance of 0 second derivatives are not right.
         Slopes are those of the integral, not of the sum over few nodes, also for a function that jumps at 0, where the
         first has an infinite slope at inputs that coincide or are opposite, taken as 0. The second is that of $\sigma'$
-        as JAX has it, in which a jump does not count. Both are NaN at variances at which as many nodes leave more than
-        5 % of an error where inputs coincide.
+        as JAX has it, in which a jump does not count. Each is NaN at variances at which as many nodes leave more than
+        5 % of an error in it where inputs coincide.
 
     Raises:
         ValueError: if `function` is none, or `nodes` is not an integer from 1 to 256.
@@ -55,11 +55,11 @@ def quadrature_dual(function: Callable, nodes: int, a: Scalar, b: Scalar, c: Sca
     sums_in = jnp.promote_types(dtype, jnp.float32)  # thousands of terms, which 16 bits cannot add up
     a, b, c = jnp.broadcast_arrays(*(jnp.asarray(x, sums_in) for x in (a, b, c)))
     sums = _dual(function, nodes, a, b, c)
-    limit = largest_std(function, nodes)
-    if math.isfinite(limit):
-        resolved = jnp.maximum(a, b) <= limit**2 * (1 + 1e-5)
-        sums = tuple(jnp.where(resolved, one, jnp.nan) for one in sums)
-    return tuple(one.astype(dtype) for one in sums)
+    largest, limits = jnp.maximum(a, b), largest_stds(function, nodes)
+    return tuple(
+        (one if math.isinf(limit) else jnp.where(largest <= limit**2 * (1 + 1e-5), one, jnp.nan)).astype(dtype)
+        for one, limit in zip(sums, limits)
+    )
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))

@@ -14,8 +14,8 @@ ALLOWED = 0.05  # relative error; a kink elsewhere than at 0 leaves a few hundre
 
 
 @lru_cache(maxsize=256)
-def largest_std(function: Callable, nodes: int) -> float:
-    r"""The largest standard deviation $s$ up to which the rule has $E[\sigma(u)^2]$ and $E[\sigma'(u)^2]$ to 5 %.
+def largest_stds(function: Callable, nodes: int) -> tuple[float, float]:
+    r"""The largest standard deviations $s$ up to which the rule has $E[\sigma(u)^2]$, and $E[\sigma'(u)^2]$, to 5 %.
 
     Of $u = s g$ with a standard Gaussian $g$ the two are integrals in one dimension. They are compared with a rule on
     intervals that halve towards 0, which resolves a function that saturates within any $s^{-1} > 10^{-6}$. At large $s$
@@ -26,7 +26,7 @@ def largest_std(function: Callable, nodes: int) -> float:
         nodes: radii of the rule, see `eqbook.kernels.quadrature_dual`.
 
     Returns:
-        $s$; infinite if the largest one tried, a million, is good, 0 if the smallest is not.
+        $s$ for each; infinite if the largest one tried, a million, is good, 0 if the smallest is not.
     """
     radii, density, places, shares = polar_rule(nodes)
     # Inputs that coincide: u = v = s rho sin(pi t), with both signs.
@@ -34,8 +34,9 @@ def largest_std(function: Callable, nodes: int) -> float:
     expected = _moments(function, *_graded())
     with np.errstate(invalid="ignore"):
         good = np.abs(found - expected) <= ALLOWED * expected + 1e-30
-    bad = np.flatnonzero(~good.all(0))
-    return float("inf") if not len(bad) else float(TRIED[bad[0] - 1]) if bad[0] else 0.0
+    limits = [0.0, *TRIED[:-1], np.inf]  # by how many are good from the smallest on
+    first, second = (float(limits[int(np.cumprod(line).sum())]) for line in good)
+    return first, second
 
 
 def _graded() -> tuple[np.ndarray, np.ndarray]:

@@ -24,13 +24,13 @@ def weigh(module: nn.Module, x: Float[Array, "*batch features"], filter_shape: t
         filter_shape: axes of `W` in front of the output channels.
     """
     W = standard_normal(module, "W", (*filter_shape, module.layer.channels), x)
-    return scaled(module, product(x, W.reshape(-1, module.layer.channels)), x.shape[-1])
+    factor = module.layer.W_std / math.sqrt(x.shape[-1])
+    return with_bias(module, product(x, W.reshape(-1, module.layer.channels), factor))
 
 
-def scaled(module: nn.Module, z: Float[Array, "*batch channels"], terms: int) -> Array:
-    """A sum over the `terms` entries of a filter in NTK parametrisation, with its bias."""
+def with_bias(module: nn.Module, z: Float[Array, "*batch channels"]) -> Array:
+    """The bias added, if there is one."""
     layer = module.layer
-    z = layer.W_std / math.sqrt(terms) * z
     return z if layer.b_std == 0 else z + layer.b_std * standard_normal(module, "b", (layer.channels,), z)
 
 
@@ -52,7 +52,7 @@ def convolve_frames(module: nn.Module, seen: Float[Array, "n g q h w c"], axes: 
     z = convolve(frames, W.reshape(*layer.filter_shape, q * c, -1), (1, 1), layer.padding)
     z = z.reshape(g, n, *z.shape[1:])
     turned = jnp.stack([action(r, z[r]) for r in layer.group.elements], axis=1)
-    return scaled(module, turned, q * math.prod(layer.filter_shape) * c)
+    return with_bias(module, layer.W_std / math.sqrt(q * math.prod(layer.filter_shape) * c) * turned)
 
 
 class LiftModule(nn.Module):

@@ -29,6 +29,7 @@ def test_values_and_derivatives_are_those_of_a_product(shapes):
             np.testing.assert_allclose(one, other, **close)
         _, tangent = jax.jvp(product, (x, W), (2 * x, 3 * W))
         np.testing.assert_allclose(tangent, 5 * value, **close)
+        np.testing.assert_allclose(product(x, W, 0.3), 0.3 * value, **close)
 
 
 @pytest.mark.parametrize("dtypes", [(jnp.float32, jnp.float64), (jnp.bfloat16, jnp.float32)])
@@ -56,10 +57,30 @@ def test_maps_over_networks(axes):
             np.testing.assert_allclose(one, other, rtol=1e-12)
 
 
+@pytest.mark.parametrize("axis", [0, 1])
+def test_maps_over_networks_within_networks(axis):
+    """Whose examples may lie along any axis."""
+    rng = np.random.default_rng(0)
+    x = jnp.asarray(rng.normal(size=(2, 5, 3, 6) if axis else (2, 3, 5, 6)), jnp.float32)
+    W = jnp.asarray(rng.normal(size=(2, 6, 4)), jnp.float32)
+
+    def loss(multiply):
+        def of_one(x, W):
+            return (jax.vmap(lambda z: multiply(z, W), axis, axis)(x) ** 2).sum()
+
+        return jax.jit(jax.vmap(jax.grad(of_one, argnums=(0, 1))))(x, W)
+
+    for one, other in zip(loss(lambda z, W: product(z, W, 0.5)), loss(lambda z, W: 0.5 * (z @ W))):
+        np.testing.assert_allclose(one, other, rtol=1e-5, atol=1e-5)
+
+
 @pytest.mark.skipif(jax.default_backend() != "cpu", reason="the way of a CPU")
 def test_no_product_begins_with_the_larger_factor_transposed():
     """Of `dot(H, D)` over the examples XLA makes a copy of H, column by column; `dot(D, H)` copies the smaller D."""
     H, W = jnp.ones((64, 48)), jnp.ones((48, 4))
+
+    def ours(H, W):
+        return product(H, W, 0.5)
 
     def of_the_weights(function):
         step = jax.jit(jax.grad(lambda W: (function(H, W) ** 2).sum()))
@@ -67,4 +88,4 @@ def test_no_product_begins_with_the_larger_factor_transposed():
         return [line for line in text.splitlines() if " dot(" in line and "f32[48,4]" in line.split(" dot(")[0]]
 
     assert of_the_weights(lambda H, W: H @ W), "what the barrier is for"
-    assert not of_the_weights(product)
+    assert not of_the_weights(ours)
