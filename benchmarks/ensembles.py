@@ -170,7 +170,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("cases", nargs="*", metavar="case", help=f"any of {', '.join(CASES)}; default: all")
     parser.add_argument("--smoke", action="store_true", help="tiny ensembles; nothing is written")
     parser.add_argument("--members", type=int, help="fewer of them, for a try; nothing is written")
-    parser.add_argument("--wide", type=int, default=100, help="members at a time on an accelerator")
+    parser.add_argument("--wide", type=int, help="members at a time on an accelerator")
     parser.add_argument("--output", type=Path, default=None, help="folder of the records; default benchmarks/results")
     options = parser.parse_args(arguments)
     unknown = [name for name in options.cases if name not in CASES]
@@ -180,7 +180,7 @@ def main(arguments: list[str] | None = None) -> int:
     tried = options.smoke or options.members is not None
     for name in options.cases or CASES:
         case = SMOKE[name] if options.smoke else CASES[name]()
-        case = replace(case, members=options.members or case.members, wide=options.wide)
+        case = replace(case, members=options.members or case.members, wide=options.wide or case.wide)
         record = run(name, case, smoke=tried)
         show(record)
         folder = options.output or (None if tried else RESULTS)

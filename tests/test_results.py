@@ -395,6 +395,21 @@ def test_rows_under_headings(folder):
     assert table._repr_html_().count('<th scope="rowgroup" colspan="4">') == 2
 
 
+def test_a_comparison_without_a_record(folder):
+    table = results.comparison(["above", Row("x", Quantity(2.0), None, Quantity(1.0))], "chapter", "A note.")
+    shorter = table.without_record()
+    assert shorter.head == ("", "paper", "this build") and shorter.rows == ("above", ("x", "1", "2"))
+    assert (shorter.caption, shorter.note) == (table.caption, "A note.")
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [(10000.0, "10,000"), (-2e5, "-200,000"), (12345.6, "1.235e+04"), (9999.0, "9999"), (0.5, "0.5")],
+)
+def test_large_whole_numbers_are_written_out(value, expected):
+    assert str(Quantity(value)) == expected
+
+
 def test_a_table_of_any_cells():
     table = results.Table(("", "n", "value"), [("a<b", 12345, 0.123456), ("c", None, Quantity(1.0, 0.1))], "Above.")
     assert table.rows == (("a<b", "12,345", "0.123"), ("c", "–", "1.00 ± 0.10"))
@@ -405,6 +420,7 @@ def test_a_table_of_any_cells():
     assert "<figcaption>Above.</figcaption>" in html and "a&lt;b" in html and "<p>" not in html
     assert '<td class="whole">0.123</td>' in html
     html = results.Table(("", "", ""), [("x", "word", "1 " * 14), ("y", "other", "2")])._repr_html_()
+    assert results.Table(("", ""), [("x", "word"), ("y", None)])._repr_html_().count('class="words"') == 4
     assert '<td class="words">word</td>' in html and f"<td>{'1 ' * 14}</td>" in html
 
 
@@ -470,6 +486,12 @@ def test_a_list_that_holds_itself(folder):
 )
 def test_comparison_without_rows(folder, rows):
     with pytest.raises(ValueError, match="`rows`: expected a list of at least one `Row`, got (none|None|3)"):
+        results.comparison(rows, "chapter")
+
+
+@pytest.mark.parametrize("rows", ["abc", ["only a heading"]])
+def test_comparison_of_headings_alone(folder, rows):
+    with pytest.raises(ValueError, match="`rows`: expected a list of at least one `Row`"):
         results.comparison(rows, "chapter")
 
 

@@ -213,7 +213,7 @@ def _check_kernels(kinds: tuple[str, ...], unseen: dict[str, Array], kernels: Se
             wider = "" if kernel.dtype == np.float64 else f" {use_float64()},"
             raise ValueError(
                 f"`x1`: expected inputs whose kernels are finite numbers of {kernel.dtype}, got an infinite entry of "
-                f"the {kind.upper()}; scale the inputs, for example to unit variance,{wider} mend an "
+                f"the {kind.upper()}, or NaN; scale the inputs, for example to unit variance,{wider} mend an "
                 "activation that is not finite where they reach, or raise the `nodes` of an `Activation`: they resolve "
                 "variances up to a limit."
             )

@@ -7,13 +7,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from eqbook._identity import numbers_in
 from eqbook.kernels.polar import REACH, polar_rule
 
-TRIED = 2.0 ** np.arange(-4, 21)  # standard deviations, in float64
+TRIED = 2.0 ** np.arange(-4, 21)  # standard deviations
+TAIL = 1e-30  # moments below are none
 ALLOWED = 0.05  # relative error; a kink elsewhere than at 0 leaves a few hundredths
 
 
-@lru_cache(maxsize=256)
 def largest_stds(function: Callable, nodes: int) -> tuple[float, float]:
     r"""The largest standard deviations $s$ up to which the rule has $E[\sigma(u)^2]$, and $E[\sigma'(u)^2]$, to 5 %.
 
@@ -26,17 +27,45 @@ def largest_stds(function: Callable, nodes: int) -> tuple[float, float]:
         nodes: radii of the rule, see `eqbook.kernels.quadrature_dual`.
 
     Returns:
-        $s$ for each; infinite if the largest one tried, a million, is good, 0 if the smallest is not.
+        $s$ for each; infinite if the largest one tried, a million, is good, or if the function holds numbers that are
+        not known yet; 0 if the smallest is not good.
     """
+    try:
+        hash(function)
+    except TypeError:
+        return _limits(function, nodes)
+    try:
+        return _known(function, nodes, tuple(numbers_in(function)), jax.config.jax_enable_x64)
+    except (jax.errors.TracerArrayConversionError, jax.errors.ConcretizationTypeError):  # it holds traced numbers
+        return np.inf, np.inf
+
+
+@lru_cache(maxsize=256)
+def _known(function: Callable, nodes: int, _held: tuple[float, ...], _x64: bool) -> tuple[float, float]:
+    return _limits(function, nodes)
+
+
+def _limits(function: Callable, nodes: int) -> tuple[float, float]:
     radii, density, places, shares = polar_rule(nodes)
     # Inputs that coincide: u = v = s rho sin(pi t), with both signs.
     found = _moments(function, np.outer(radii, np.sin(np.pi * places)).ravel(), np.outer(density, shares).ravel() / 2)
     expected = _moments(function, *_graded())
     with np.errstate(invalid="ignore"):
         good = np.abs(found - expected) <= ALLOWED * expected + 1e-30
-    limits = [0.0, *TRIED[:-1], np.inf]  # by how many are good from the smallest on
-    first, second = (float(limits[int(np.cumprod(line).sum())]) for line in good)
+    first, second = (_last_good(*line) for line in zip(good, expected, strict=True))
     return first, second
+
+
+def _last_good(good: np.ndarray, expected: np.ndarray) -> float:
+    """The last of the deviations that are good in a row, from the first good one on.
+
+    Where a function is 0 up to some height, its moments at small deviations are those of rare events, and not counted.
+    """
+    known = good & (expected > TAIL)
+    if not known.any():
+        return np.inf if good.all() else 0.0
+    start = int(np.argmax(known))
+    return float([0.0, *TRIED[:-1], np.inf][start + int(np.cumprod(good[start:]).sum())])
 
 
 def _graded() -> tuple[np.ndarray, np.ndarray]:

@@ -51,7 +51,8 @@ class Quantity:
             digits = _decimals(high / 2 - low / 2, low if self.value is None else self.value)
             ends = f"{_shown(low, digits)} to {_shown(high, digits)}"
             return ends if self.value is None else f"{_shown(self.value, digits)} ({ends})"
-        return f"{self.value:.4g}"
+        whole = 1e4 <= abs(self.value) < 1e15 and self.value == round(self.value)
+        return f"{self.value:,.0f}" if whole else f"{self.value:.4g}"
 
     def to_json(self) -> dict[str, Any]:
         """A dictionary that `from_json` reads."""

@@ -40,7 +40,7 @@ class Table:
     Args:
         head: names of the columns; that of the labels is often empty.
         rows: each with a cell for every column; or a text alone, a heading of the rows that follow. A cell is text, a
-            `Quantity`, a number, shown with three digits, or `None`, shown as a dash.
+            `Quantity`, an integer, a float, shown with three digits, or `None`, shown as a dash.
         caption: a sentence above the table.
         note: what stands below it: settings, what intervals mean.
 
@@ -48,7 +48,8 @@ class Table:
         rows: the cells as text.
 
     Raises:
-        ValueError: if there is no row, one has more or fewer cells than the head, or caption or note are no text.
+        ValueError: if head, rows, caption or note are of another kind, there is no row, or one has more or fewer cells
+            than the head.
     """
 
     def __init__(
@@ -111,6 +112,11 @@ class Comparison(Table):
     def __init__(self, rows: Iterable[str | Sequence[Any]], caption: str, note: str = "") -> None:
         super().__init__(("", "paper", "recorded run", "this build"), rows, caption, note)
 
+    def without_record(self) -> Table:
+        """The same without the column of the recorded run, for a chapter that has none yet."""
+        rows = [row if isinstance(row, str) else (*row[:2], row[3]) for row in self.rows]
+        return Table((*self.head[:2], self.head[3]), rows, self.caption, self.note)
+
 
 def comparison(rows: Sequence[Row | str], chapter: str, note: str = "") -> Comparison:
     """Set this build beside the recorded run and the paper.
@@ -127,12 +133,12 @@ def comparison(rows: Sequence[Row | str], chapter: str, note: str = "") -> Compa
         ResultsError: if the recorded run is malformed, or holds something else than a number under a row's key.
         ValueError: if there is no row, or something else among them, or the note is no text.
     """
-    if not isinstance(rows, Iterable):
+    if isinstance(rows, str) or not isinstance(rows, Iterable):
         raise ValueError(f"`rows`: expected a list of at least one `Row`, got {rows!r}.")
     rows = list(rows)  # a generator gives its rows once, and they are gone over twice
-    if not rows:
-        raise ValueError("`rows`: expected a list of at least one `Row`, got none.")
     lines = [row for row in rows if not isinstance(row, str)]
+    if not lines:
+        raise ValueError("`rows`: expected a list of at least one `Row`, got none.")
     for row in lines:
         if not isinstance(row, Row):
             raise ValueError(f"`rows`: expected each to be a `Row`, got {row!r}.")
@@ -169,7 +175,8 @@ def _text(cell: Any) -> str:
 
 def _of_words(cells: Iterable[str]) -> bool:
     """Whether a column holds text, which begins at the left, and no number."""
-    return not any(cell[:1].isdigit() or cell[:1] in "+-−–(<>" for cell in cells)
+    said = [cell for cell in cells if cell and cell != "–"]
+    return bool(said) and not any(cell[0].isdigit() or cell[0] in "+-−(<>±" for cell in said)
 
 
 def _class(words: bool, whole: bool = False) -> str:

@@ -165,13 +165,44 @@ def test_float32_at_very_different_variances(dual, ratio, x64):
         (jax.nn.leaky_relu, (np.inf, np.inf)),
         (jnp.exp, (2, 2)),
         (lambda u: jnp.exp(-(u**2)), (64, 32)),
+        (lambda u: jax.nn.relu(u - 1), (np.inf, np.inf)),
+        (lambda u: jax.nn.relu(u - 0.1), (np.inf, np.inf)),
+        (lambda u: jnp.sign(u) * jax.nn.relu(jnp.abs(u) - 0.5), (np.inf, np.inf)),
     ],
-    ids=["tanh", "gelu", "leaky relu", "exp", "peak"],
+    ids=["tanh", "gelu", "leaky relu", "exp", "peak", "threshold 1", "threshold 0.1", "shrinkage"],
 )
 def test_the_variances_that_the_nodes_resolve(function, expected):
     assert largest_stds(function, 48) == expected
     for fewer, enough, more in zip(largest_stds(function, 16), expected, largest_stds(function, 256)):
         assert fewer <= enough <= more
+
+
+def test_the_limit_is_that_of_what_a_function_holds_now():
+    box = [1.0]
+
+    def wide(u):
+        return jnp.tanh(box[0] * u)
+
+    def value(std):
+        return float(quadrature_dual(wide, 48, std**2, std**2, std**2)[1])
+
+    assert largest_stds(wide, 48)[1] == 64
+    box[0] = 64.0
+    assert largest_stds(wide, 48)[1] == 1 and np.isnan(value(2.0))
+
+
+def test_functions_without_a_hash_or_with_traced_numbers():
+    class Unhashable:
+        __hash__ = None
+
+        def __call__(self, u):
+            return jnp.tanh(u)
+
+    assert largest_stds(Unhashable(), 48)[1] == 64
+    traced = jax.jit(lambda a: quadrature_dual(lambda u: jnp.tanh(a * u), 48, 1.0, 1.0, 0.5)[0])
+    assert float(traced(1.3)) == pytest.approx(
+        float(quadrature_dual(lambda u: jnp.tanh(1.3 * u), 48, 1.0, 1.0, 0.5)[0])
+    )
 
 
 def test_the_limit_is_where_the_error_is_five_percent():
