@@ -146,7 +146,7 @@ class Spins:
         return {"at_once": self.width if jax.default_backend() == "cpu" else min(self.wide, self.members)}
 
     def optimizer(self) -> optax.GradientTransformation:
-        """Of both: a quarter of the largest stable rate, about."""
+        """Of both; training does not diverge with it."""
         return optax.sgd(0.5 / self.images)
 
     def operations(self) -> int:
