@@ -17,6 +17,7 @@ from eqbook.metrics.covering import so3_covering_radius as so3_covering_radius
 from eqbook.metrics.ensembles import BootstrapDraws as BootstrapDraws
 from eqbook.metrics.ensembles import bootstrap_ensembles as bootstrap_ensembles
 from eqbook.metrics.ensembles import disjoint_ensembles as disjoint_ensembles
+from eqbook.metrics.equality_in_law import equivariance_p_value as equivariance_p_value
 from eqbook.metrics.finite_ensemble import finite_ensemble_deviation as finite_ensemble_deviation
 from eqbook.metrics.finite_ensemble import finite_ensemble_tail as finite_ensemble_tail
 from eqbook.metrics.finite_ensemble import members_needed as members_needed
@@ -42,6 +43,7 @@ __all__ = [
     "continuous_group_constant",
     "cyclic_covering_radius",
     "disjoint_ensembles",
+    "equivariance_p_value",
     "finite_ensemble_deviation",
     "finite_ensemble_tail",
     "kernel_distance",
