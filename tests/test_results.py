@@ -260,6 +260,25 @@ def test_commit_without_git(monkeypatch, tmp_path):
     assert circumstances.commit_of(tmp_path) == "unknown"
 
 
+def test_quantity_of_draws():
+    draws = np.random.default_rng(0).permutation(1001)
+    assert Quantity.of_draws(7, draws) == Quantity(7, interval=(25.0, 975.0))
+    assert Quantity.of_draws(np.float32(0.5), draws.reshape(7, 143), level=0.5) == Quantity(
+        0.5, interval=(250.0, 750.0)
+    )
+    assert Quantity.of_draws(np.median(draws), draws, level=1) == Quantity(500.0, interval=(0.0, 1000.0))
+    assert Quantity.of_draws(1, [2.0]).interval == (2.0, 2.0)
+    for value, given, level, message in (
+        (1, [], 0.9, "`draws`: expected at least one"),
+        (1, [np.nan], 0.9, "`draws`: expected finite"),
+        (np.nan, [1.0], 0.9, "`value`: expected a finite"),
+        (1, [1.0], 95, "`level`: expected a number between 0 and 1"),
+        (1, [1.0], 0, "`level`: expected a number between 0 and 1"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            Quantity.of_draws(value, given, level)
+
+
 @pytest.mark.parametrize(
     ("quantity", "text"),
     [
@@ -371,7 +390,7 @@ def test_comparison_before_any_run(folder, monkeypatch):
         [Row("a < b", Quantity(2.0), "plain", Quantity(1.0, 0.1)), Row("only here", None)], "chapter"
     )
     assert table.rows == (("a < b", "1.00 ± 0.10", "not recorded", "2"), ("only here", "–", "not recorded", "–"))
-    assert "no recorded run" in table.caption and "quick profile" in repr(table)
+    assert "no recorded run" in table.note and "quick profile" in repr(table)
     html = table._repr_html_()
     assert (
         "a &lt; b" in html and html.count("<tr>") == 3 and ">not recorded</td>" in html and 'class="whole">2<' in html
@@ -384,8 +403,9 @@ def test_comparison_with_a_run(folder):
         [Row("x", Quantity(2.0), "band"), Row("y", Quantity(2.0), "other")], "chapter", "A note."
     )
     assert [row[2] for row in table.rows] == ["3.75 (3.50 to 3.88)", "–"]
-    assert "1.5 min" in table.caption and table.note == "A note." and repr(table).endswith("A note.")
-    assert "<p>A note.</p>" in table._repr_html_()
+    assert table.caption == "Beside the paper." and table.note.startswith("A note. This build: ")
+    assert "1.5 min" in table.note and repr(table).endswith(table.note)
+    assert "<p>A note. This build: " in table._repr_html_()
 
 
 def test_rows_under_headings(folder):
@@ -399,7 +419,7 @@ def test_a_comparison_without_a_record(folder):
     table = results.comparison(["above", Row("x", Quantity(2.0), None, Quantity(1.0))], "chapter", "A note.")
     shorter = table.without_record()
     assert shorter.head == ("", "paper", "this build") and shorter.rows == ("above", ("x", "1", "2"))
-    assert (shorter.caption, shorter.note) == (table.caption, "A note.")
+    assert (shorter.caption, shorter.note) == (table.caption, table.note)
 
 
 @pytest.mark.parametrize(
@@ -419,9 +439,27 @@ def test_a_table_of_any_cells():
     html = table._repr_html_()
     assert "<figcaption>Above.</figcaption>" in html and "a&lt;b" in html and "<p>" not in html
     assert '<td class="whole">0.123</td>' in html
-    html = results.Table(("", "", ""), [("x", "word", "1 " * 14), ("y", "other", "2")])._repr_html_()
+    html = results.Table(("", "", ""), [("x", "word", "1 " * 18), ("y", "other", "2")])._repr_html_()
     assert results.Table(("", ""), [("x", "word"), ("y", None)])._repr_html_().count('class="words"') == 4
-    assert '<td class="words">word</td>' in html and f"<td>{'1 ' * 14}</td>" in html
+    mostly = results.Table(("", "", ""), [("a", "34 runs", "-1"), ("b", "word", "2"), ("c", "word", "none")])
+    assert mostly._repr_html_().count('<td class="words">') == 3  # the second column, and not the third
+    assert '<td class="words">word</td>' in html and f"<td>{'1 ' * 18}</td>" in html
+
+
+def test_markup_of_a_table():
+    rows = [
+        ("C₁₆, k = 2", "-1.5e-05 (-2 to 3)", "0.9 of the scale"),
+        ("d_B < x-1", Quantity(-0.5, 0.1), "2 of all runs"),
+    ]
+    table = results.Table(("*a* and A*b*c", "p_", "well-known"), rows, "Of C₄.", "* as_is, 2-3")
+    html = table._repr_html_()
+    for part in (
+        "C<sub>16</sub>, k\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}2", "<i>d</i><sub>B</sub> &lt; x-1",
+        "−1.5e−05 (−2 to 3)", "−0.50 ± 0.10", "<i>a</i> and A*b*c", ">p_<", "well-known",
+        "<figcaption>Of C<sub>4</sub>.</figcaption>", "<p>* as_is, 2-3</p>", '<td class="words">0.9 of the scale</td>',
+    ):  # fmt: skip
+        assert part in html, part
+    assert table.rows[0][1] == "-1.5e-05 (-2 to 3)" and "C₁₆, k = 2" in repr(table)
 
 
 @pytest.mark.parametrize(
@@ -498,6 +536,8 @@ def test_comparison_of_headings_alone(folder, rows):
 def test_comparison_with_a_note_that_is_no_text(folder):
     with pytest.raises(ValueError, match="`note`: expected text, got None"):
         results.comparison([Row("x", Quantity(2.0))], "chapter", None)
+    with pytest.raises(ValueError, match="`caption`: expected text"):
+        results.comparison([Row("x", Quantity(2.0))], "chapter", caption=3)
 
 
 def test_comparison_takes_rows_from_a_generator(folder):

@@ -39,7 +39,8 @@ def to_svg(figure: Any, alt: str = "figure", *, tight: bool = True) -> str:
     # All figures of a page share its ids: number them.
     svg = re.sub(r'( id="|href="#|url\(#)', rf"\g<1>f{next(_figures)}-", svg)
     svg = svg.replace(INK, "currentColor")
-    style = 'style="max-width:100%;height:auto;background:none"'
+    width = re.match(r'<svg [^>]*?width="([\d.]+)pt"', svg)[1]  # a style sheet may use it as a scale
+    style = f'style="--width:{float(width):.0f}pt;max-width:100%;height:auto;background:none"'
     return svg.replace("<svg ", f'<svg role="img" aria-label="{escape(alt)}" {style} ', 1)
 
 

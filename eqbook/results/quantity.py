@@ -6,6 +6,9 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import Real
+
+from eqbook._checks import check_finite, check_level
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,25 @@ class Quantity:
             return ends if self.value is None else f"{_shown(self.value, digits)} ({ends})"
         whole = 1e4 <= abs(self.value) < 1e15 and self.value == round(self.value)
         return f"{self.value:,.0f}" if whole else f"{self.value:.4g}"
+
+    @classmethod
+    def of_draws(cls, value: float, draws: Real[np.ndarray, " n"], level: float = 0.95) -> "Quantity":
+        r"""A number, with the ends of the middle `level` of what resampling made of it.
+
+        Args:
+            value: the number itself, or `np.median(draws)`.
+            draws: resampled values, in any shape.
+            level: share of the draws in the interval, between 0 and 1; 1 for all of them.
+
+        Raises:
+            ValueError: if there is no draw, a number is not finite, or the level is not between 0 and 1.
+        """
+        level = 1.0 if is_number(level) and level == 1 else check_level("level", level)
+        check_finite("draws", draws)
+        if np.size(draws) == 0:
+            raise ValueError(f"`draws`: expected at least one number, got shape {np.shape(draws)}.")
+        low, high = np.percentile(np.asarray(draws), [50 - 50 * level, 50 + 50 * level])
+        return cls(value, interval=(float(low), float(high)))
 
     def to_json(self) -> dict[str, Any]:
         """A dictionary that `from_json` reads."""

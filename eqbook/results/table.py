@@ -1,5 +1,6 @@
 """Tables of results, foremost that of three columns: the paper, the recorded run, this build."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -11,8 +12,8 @@ from eqbook.profiles import profile
 from eqbook.results.quantity import Quantity
 from eqbook.results.record import read
 
-# Characters up to which a cell is not broken: a number with its interval, or 1e-04 at its hyphen.
-WHOLE = 26
+WHOLE = 34  # characters up to which a cell is not broken: a number with its interval
+SUBSCRIPTS = str.maketrans("₀₁₂₃₄₅₆₇₈₉", "0123456789")
 
 
 @dataclass(frozen=True)
@@ -43,6 +44,9 @@ class Table:
             `Quantity`, an integer, a float, shown with three digits, or `None`, shown as a dash.
         caption: a sentence above the table.
         note: what stands below it: settings, what intervals mean.
+
+    A notebook shows `*a*` and `d_B`, symbols of one letter, in italics and with its subscript, C₄ with one large enough
+    to read, and a hyphen in front of a number as a minus.
 
     Attributes:
         rows: the cells as text.
@@ -88,21 +92,24 @@ class Table:
     def _repr_html_(self) -> str:
         lines = [row for row in self.rows if not isinstance(row, str)]
         columns = [_of_words(line[column] for line in lines) for column in range(len(self.head))]
-        head = "".join(f'<th scope="col"{_class(words)}>{escape(cell)}</th>' for cell, words in zip(self.head, columns))
-        parts = [f"<figcaption>{escape(self.caption)}</figcaption>"] if self.caption else []
+        head = "".join(
+            f'<th scope="col"{_class(words)}>{_markup(cell)}</th>' for cell, words in zip(self.head, columns)
+        )
+        parts = [f"<figcaption>{_markup(self.caption)}</figcaption>"] if self.caption else []
         parts.append(f'<div><table class="table"><thead><tr>{head}</tr></thead><tbody>')
         for row in self.rows:
             if isinstance(row, str):
-                parts.append(f'<tr><th scope="rowgroup" colspan="{len(self.head)}">{escape(row)}</th></tr>')
+                heading = f'<th scope="rowgroup" colspan="{len(self.head)}"><span>{_markup(row)}</span></th>'
+                parts.append(f"<tr>{heading}</tr>")
             else:
                 cells = "".join(
-                    f"<td{_class(words, len(cell) <= WHOLE)}>{escape(cell)}</td>"
+                    f"<td{_class(words, len(cell) <= WHOLE)}>{_markup(cell)}</td>"
                     for cell, words in zip(row[1:], columns[1:])
                 )
-                parts.append(f'<tr><th scope="row">{escape(row[0])}</th>{cells}</tr>')
+                parts.append(f'<tr><th scope="row"><span>{_markup(row[0])}</span></th>{cells}</tr>')
         parts.append("</tbody></table></div>")
         if self.note:
-            parts.append(f"<p>{escape(self.note)}</p>")
+            parts.append(f"<p>{_markup(self.note)}</p>")
         return f'<figure class="eqbook-table">{"".join(parts)}</figure>'
 
 
@@ -118,20 +125,24 @@ class Comparison(Table):
         return Table((*self.head[:2], self.head[3]), rows, self.caption, self.note)
 
 
-def comparison(rows: Sequence[Row | str], chapter: str, note: str = "") -> Comparison:
+def comparison(
+    rows: Sequence[Row | str], chapter: str, note: str = "", caption: str = "Beside the paper."
+) -> Comparison:
     """Set this build beside the recorded run and the paper.
 
     Args:
         rows: the lines of the table; a text alone is a heading of those that follow.
         chapter: name of the chapter, whose recorded run fills the middle column.
-        note: stands below the table; says for example what an interval means.
+        note: stands below the table, in front of what says where the numbers come from; for example what an interval
+            means.
+        caption: a sentence above the table.
 
     Returns:
         An object that shows itself as a table.
 
     Raises:
         ResultsError: if the recorded run is malformed, or holds something else than a number under a row's key.
-        ValueError: if there is no row, or something else among them, or the note is no text.
+        ValueError: if there is no row, or something else among them, or note or caption are no text.
     """
     if isinstance(rows, str) or not isinstance(rows, Iterable):
         raise ValueError(f"`rows`: expected a list of at least one `Row`, got {rows!r}.")
@@ -162,7 +173,8 @@ def comparison(rows: Sequence[Row | str], chapter: str, note: str = "") -> Compa
         return row.label, row.paper, middle, row.build
 
     about = "no recorded run of the paper profile yet" if recorded is None else f"recorded run: {recorded}"
-    return Comparison(map(cells, rows), f"This build: {profile()} profile; {about}.", note)
+    note = f"{note} This build: {profile()} profile; {about}.".strip()
+    return Comparison(map(cells, rows), caption, note)
 
 
 def _text(cell: Any) -> str:
@@ -174,9 +186,19 @@ def _text(cell: Any) -> str:
 
 
 def _of_words(cells: Iterable[str]) -> bool:
-    """Whether a column holds text, which begins at the left, and no number."""
+    """Whether most cells of a column are text, which begins at the left, and no number with a unit or an interval."""
     said = [cell for cell in cells if cell and cell != "–"]
-    return bool(said) and not any(cell[0].isdigit() or cell[0] in "+-−(<>±" for cell in said)
+    numbers = [cell for cell in said if cell[0].isdigit() or cell[0] in "+-−(<>±"]
+    return 2 * sum(len(re.findall(r"\b(?!to\b)[^\W\d_]{2,}", cell)) < 2 for cell in numbers) < len(said)
+
+
+def _markup(text: str) -> str:
+    """HTML of a text; a space next to an equals sign is no place to break a line."""
+    text = re.sub(r"(?<![\w).])-(?=\.?\d)|(?<=\de)-(?=\d)", "−", text)
+    text = re.sub(r"(?<=\w) = (?=\S)", "\N{NO-BREAK SPACE}=\N{NO-BREAK SPACE}", escape(text))
+    text = re.sub(r"[₀-₉]+", lambda found: f"<sub>{found[0].translate(SUBSCRIPTS)}</sub>", text)
+    text = re.sub(r"(?<!\w)\*([^\W\d_])\*(?!\w)", r"<i>\1</i>", text)
+    return re.sub(r"\b([^\W\d_])_([^\W_])\b", r"<i>\1</i><sub>\2</sub>", text)
 
 
 def _class(words: bool, whole: bool = False) -> str:

@@ -41,7 +41,7 @@ def test_records_what_it_measured(run_paper_profile, quick_to_compile):
     for table in ("comparison", "levels"):
         columns = [row[2:] for row in names[table].rows if not isinstance(row, str)]
         assert columns and all(middle == build for middle, build in columns), "this build is the recorded run"
-    assert "recorded run: " in names["comparison"].caption
+    assert "recorded run: " in names["comparison"].note
 
 
 def test_minibatches_hold_equal_numbers_of_pictures_on_both_sides(paper_settings):

@@ -37,7 +37,7 @@ def test_records_what_it_measured(run_paper_profile):
     assert recorded.values["curves"]["ensemble"]["16"]["MNIST"] == names["ensemble"][16]["MNIST"].tolist()
     columns = [row[2:] for row in names["comparison"].rows if not isinstance(row, str)]
     assert all(middle == build for middle, build in columns), "this build is the recorded run"
-    assert "recorded run: " in names["comparison"].caption
+    assert "recorded run: " in names["comparison"].note
     choices = eq.results.read("continuous_rotations_choices").values
     labels = ("three times the rate", "momentum", "maxima", "tanh")
     assert list(choices) == [f"{label}, {k}" for label in labels for k in (4, 16)]

@@ -54,7 +54,7 @@ def test_records_what_it_measured(run_paper_profile):
     for table in ("comparison", *(f"table_of_{what}" for what in ("a", "b", "exponents", "groups"))):
         columns = [row[-2:] for row in names[table].rows if not isinstance(row, str)]
         assert all(middle == build for middle, build in columns), "this build is the recorded run"
-    assert "recorded run: " in names["comparison"].caption
+    assert "recorded run: " in names["comparison"].note
 
 
 def test_the_settings_of_the_paper_are_those_of_the_paper(paper_settings):

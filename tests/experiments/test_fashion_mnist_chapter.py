@@ -30,7 +30,7 @@ def test_records_what_it_measured(run_paper_profile):
     assert recorded.values["curves"]["osp"]["16"]["MNIST"]["2"] == names["curves"][16]["MNIST"][2].tolist()
     columns = [row[2:] for row in names["comparison"].rows if not isinstance(row, str)]
     assert all(middle == build for middle, build in columns), "this build is the recorded run"
-    assert "recorded run: " in names["comparison"].caption
+    assert "recorded run: " in names["comparison"].note
     choices = eq.results.read("fashion_mnist_choices").values
     assert set(choices) == set(names["more_choices"])
     assert choices["as above"]["MNIST"]["members"] == names["own"][4]["MNIST"][:, :2].tolist()

@@ -54,7 +54,7 @@ def test_records_what_it_measured(run_paper_profile, quick_to_compile, no_exact_
     for table in ("comparison", "stored_table", "needed_table", "exponent_table"):
         columns = [row[-2:] for row in names[table].rows if not isinstance(row, str)]
         assert columns and all(middle == build for middle, build in columns), "this build is the recorded run"
-    assert "recorded run: " in names["comparison"].caption
+    assert "recorded run: " in names["comparison"].note
 
 
 def test_the_settings_of_the_paper_are_those_of_the_paper(paper_settings):

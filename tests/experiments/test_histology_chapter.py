@@ -33,7 +33,7 @@ def test_records_what_it_measured(run_paper_profile):
     assert curves["quartiles"]["c8 tissue"] == names["quartiles"][8, "tissue"].tolist()
     columns = [row[2:] for row in names["comparison"].rows if not isinstance(row, str)]
     assert all(middle == build for middle, build in columns), "this build is the recorded run"
-    assert "recorded run: " in names["comparison"].caption
+    assert "recorded run: " in names["comparison"].note
 
 
 @pytest.mark.every(2)

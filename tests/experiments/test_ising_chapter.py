@@ -32,7 +32,7 @@ def test_records_what_it_measured(run_paper_profile):
     columns = [row[2:] for row in names["comparison"].rows if not isinstance(row, str)]
     assert len(columns) == 33
     assert all(middle == build for middle, build in columns), "this build is the recorded run"
-    assert "recorded run: " in names["comparison"].caption
+    assert "recorded run: " in names["comparison"].note
     # Ensembles of 10,000 are a run of their own.
     largest = eq.results.read("ising_largest")
     assert largest.settings["width"] == 3 and largest.settings["sizes"] == [2, 5]

@@ -42,7 +42,7 @@ def test_records_what_it_measured(run_paper_profile):
     columns = [row[2:] for row in names["comparison"].rows if not isinstance(row, str)]
     assert all(middle == build for middle, build in columns if build != "–"), "this build is the recorded run"
     assert {build for _, build in columns} != {"–"}
-    assert "recorded run: " in names["comparison"].caption
+    assert "recorded run: " in names["comparison"].note
 
     # training sets of one size are disjoint: two of each of two pools, one of the largest
     assert [names["correct"]["histology", "C4"][n].shape for n in (5, 8, 12)] == [(5, 4, 16), (5, 2, 16), (5, 2, 16)]

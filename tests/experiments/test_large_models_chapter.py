@@ -48,7 +48,7 @@ def test_records_what_it_measured(run_paper_profile, pictures):
     assert recorded.values["curves"]["sizes"] == [8, 12, 17, 24, 34, 48]
     assert recorded.values["curves"]["imagenet_sizes"] == [15, 21, 30]
     assert names["folder_wrong"]["small Mixer", "clean"].shape == (3, 2, 10)
-    assert "recorded run: " in names["comparison"].caption
+    assert "recorded run: " in names["comparison"].note
     sizes = 1000 * 2.0 ** np.arange(9)  # two lines that meet at 8,000
     errors = 0.9 * sizes**-0.1 * np.maximum(sizes / 8000, 1) ** -0.35
     np.testing.assert_allclose(names["two_phases"](sizes, errors), (0.45, 8000))

@@ -41,7 +41,7 @@ def test_records_what_it_measured_and_solves_the_largest_by_iteration(run_paper_
     columns = [row[2:] for row in names["comparison"].rows if not isinstance(row, str)]
     assert all(middle == build for middle, build in columns if build != "–"), "this build is the recorded run"
     assert {build for _, build in columns} != {"–"}
-    assert "recorded run: " in names["comparison"].caption
+    assert "recorded run: " in names["comparison"].note
 
     # training sets of one size are disjoint: 4 of 4 molecules, 1 of 16
     assert [names["errors"]["SO(3), slots", "centred"][n].shape for n in (4, 16)] == [(4, 10), (1, 10)]

@@ -39,7 +39,7 @@ def test_records_what_it_measured(run_paper_profile, quick_to_compile):
     rows = [row for row in names["comparison"].rows if not isinstance(row, str)]  # the others are headings
     columns = [row[2:] for row in rows if row[3] != "–"]
     assert columns and all(middle == build for middle, build in columns), "this build is the recorded run"
-    assert "recorded run: " in names["comparison"].caption
+    assert "recorded run: " in names["comparison"].note
 
 
 def test_the_settings_of_the_paper_are_those_of_the_paper(paper_settings):
