@@ -17,9 +17,22 @@ def draw(*shape, seed=0):
     return np.random.default_rng(seed).gamma(0.5, size=shape)  # nothing symmetric about it
 
 
+class Without(eq.groups.Action):
+    """No group."""
+
+
+class Widening(eq.groups.Action):
+    """Outputs of another shape."""
+
+    group = D3
+
+    def __call__(self, g, x):
+        return jnp.stack([x, x])
+
+
 def by_definition(u, group, draws, seed):
     """p from T as it is written; u `[members, order, n, ...]`."""
-    drawn = np.random.default_rng(seed).integers(0, group.order, (1 + draws, len(u)))
+    drawn = np.random.default_rng(seed).integers(0, group.order, (1 + draws, len(u)), dtype=np.uint8)
     drawn[0] = group.identity
     u = u - u.mean(1, keepdims=True)
     T = []
@@ -42,7 +55,7 @@ def test_is_its_definition(draws, seed):
 def test_both_ways_and_parts_agree(monkeypatch):
     monkeypatch.setattr(equality_in_law, "AT_ONCE", 2**9)  # some inputs at a time
     y = draw(12, 6, 40)
-    y -= y.mean(1, keepdims=True)
+    y -= y.mean(1, keepdims=True)  # more members than are taken at once
     drawn = np.random.default_rng(1).integers(0, 6, (30, 12))
     pairs, sums = (way(y, D3, drawn) for way in (equality_in_law._by_pairs, equality_in_law._by_sums))
     np.testing.assert_allclose(pairs, sums, rtol=1e-12)
@@ -129,8 +142,15 @@ def test_equivariant_members_and_large_numbers():
     assert equivariance_p_value(u, C4, action) == 1
     u = draw(6, 4, 8)
     p = equivariance_p_value(u, C4, draws=99)
-    for factor in (1e-200, 1e200, -3.0):
+    for factor in (1e-310, 1e-200, 1e200, -3.0):
         assert equivariance_p_value(factor * u, C4, draws=99) == p
+    constant = np.full((6, 4, 1), 1e170)
+    assert equivariance_p_value(np.concatenate([u, constant], 2), C4, draws=99) == p
+    on_pairs = eq.groups.MatrixAction(C4, planar_matrices(4, False))
+    pairs = u.reshape(6, 4, 4, 2)
+    p_of_pairs = equivariance_p_value(pairs, C4, on_pairs, draws=99)
+    for factor in (1e-310, 1e307):
+        assert equivariance_p_value(factor * pairs, C4, on_pairs, draws=99) == p_of_pairs
     assert equivariance_p_value(u.astype(np.float32), C4, draws=99) == p
     assert equivariance_p_value(u.tolist(), C4, draws=np.int8(99)) == p
     assert equivariance_p_value(np.zeros((2, 4, 1)), C4) == 1
@@ -158,6 +178,14 @@ def test_an_identity_that_is_not_the_first_element():
         ({"outputs": np.full((3, 6, 2), np.nan)}, r"`outputs`: expected finite numbers"),
         ({"outputs": np.ones((3, 6, 2), complex)}, r"`outputs`: expected an array of real numbers"),
         ({"outputs": [[1.0], [1.0, 2.0]]}, r"`outputs`"),
+        ({"outputs": None}, r"`outputs`: expected an array of numbers, got None"),
+        ({"outputs": "abc"}, r"`outputs`: expected an array of numbers, got 'abc'"),
+        ({"outputs": 1.0}, r"`outputs`: expected \[members.*got 1.0; stack"),
+        ({"outputs": np.full((3, 6, 2), np.longdouble("1e4000"))}, r"`outputs`: expected numbers that stay finite"),
+        ({"outputs": np.ones((3, 6, 2, 3)), "action_out": ON_PLANE}, r"`action_out`: .* outputs of shape \(3,\), got"),
+        ({"outputs": np.ones((6, 6, 4, 2)), "action_out": eq.groups.RegularAction(D3, -3)}, r"`action_out`: expected"),
+        ({"action_out": Widening()}, r"`action_out`: expected an action that keeps real outputs of shape \(\)"),
+        ({"action_out": Without()}, r"`action_out`: expected an action of `group`, .*, got one of None"),
         ({"group": 6}, r"`group`: expected a group"),
         ({"action_out": MATRICES}, r"`action_out`: expected an action"),
         ({"action_out": eq.groups.TrivialAction(eq.cyclic(6))}, r"`action_out`: expected an action of `group`"),
