@@ -2,7 +2,8 @@
 
 Metrics of an orbit take outputs with the group axis in front, the identity first. The bounds are those of the theory of
 ensembles: for finitely many members, and for a continuous group of which only finitely many elements were used.
-Power laws, with a bend and without, are fitted to learning curves.
+Power laws, with a bend and without, are fitted to learning curves. An exact test tells whether members prefer an
+orientation.
 """
 
 from eqbook.metrics.bootstrap import bootstrap_interval as bootstrap_interval
