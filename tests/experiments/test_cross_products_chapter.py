@@ -51,9 +51,21 @@ def test_records_what_it_measured(run_paper_profile):
         assert {"train", "test", "one length", "other law"} < set(found)
         assert all(np.shape(each) == (2, 3, 2) for each in found.values())
     assert names["miss"].keys() == SEARCH["tried"].keys() and min(names["miss"].values()) > 1
-    for table in ("comparison", *(f"table_of_{what}" for what in ("a", "b", "exponents", "groups"))):
-        columns = [row[-2:] for row in names[table].rows if not isinstance(row, str)]
-        assert all(middle == build for middle, build in columns), "this build is the recorded run"
+    groups = [row for row in names["comparison"].rows if not isinstance(row, str)]
+    assert len(groups) == 12 and all(row[1:3] == row[3:] for row in groups), "this build is the recorded run"
+    exponents = [row for row in names["table_of_exponents"].rows if not isinstance(row, str)]
+    assert all(middle == build for _, middle, build in exponents)
+    for table in ("a", "b"):
+        of = {"recorded run": [], "this build": []}
+        for label, *cells in (row for row in names[f"table_of_{table}"].rows if row[0] in of):
+            of[label].append(cells)
+        assert of["recorded run"] == of["this build"] and len(of["this build"]) >= 4
+    of, heading = {}, None
+    for row in names["table_of_others"].rows:
+        heading = row if isinstance(row, str) else heading
+        of.setdefault(heading, []).extend([] if isinstance(row, str) else [row])
+    for name in ("Adam, cube", "Adam, random subset"):
+        assert of[f"{name}, recorded run"] == of[f"{name}, this build"] and len(of[f"{name}, this build"]) == 2
     assert "recorded run: " in names["comparison"].note
 
 
