@@ -20,7 +20,8 @@ class Case:
 
     Attributes:
         name: of the record's file.
-        title: in words.
+        label: a short name, for tables.
+        title: the network and one input in words.
         net: the network.
         shape: of one input.
         n: how many inputs.
@@ -35,6 +36,7 @@ class Case:
     """
 
     name: str
+    label: str
     title: str
     net: eq.Sequential
     shape: tuple[int, ...]
@@ -112,31 +114,33 @@ DIRECT = 26.6 / 55
 # seconds is for machines as fast as that one; a ratio is for any machine.
 YARDSTICK = {"fcn": 0.145, "conv_flatten": 1.25, "conv_pool": 6.7}
 SMALL_SPHERE, SMALL_SIXTY = ((4, 3, 2), SPHERE), ((4, 3, 2), SIXTY)
+GROUP = "relu, convolution, relu, pool"  # behind a lift
 
 CASES = {
     case.name: case
     for case in (
-        Case("fcn", "3 hidden relu layers, d = 784", FCN, (784,), 2000, "neural-tangents",
+        Case("fcn", "dense", "3 hidden relu layers; d = 784", FCN, (784,), 2000, "neural-tangents",
              targets={"ratio": 2}, small=((16,), FCN)),
-        Case("conv_flatten", "3 convolutions 3x3, flatten, 28x28x1", FLAT, (28, 28, 1), 200, "neural-tangents",
-             targets={"ratio": 10}, small=((4, 4, 1), FLAT)),
-        Case("conv_pool", "3 convolutions 3x3, pool, 16x16x3", POOL, (16, 16, 3), 20, "neural-tangents",
+        Case("conv_flatten", "CNN, flatten", "3 convolutions, flatten; 28 × 28 × 1", FLAT, (28, 28, 1), 200,
+             "neural-tangents", targets={"ratio": 10}, small=((4, 4, 1), FLAT)),
+        Case("conv_pool", "CNN, pool", "3 convolutions, pool; 16 × 16 × 3", POOL, (16, 16, 3), 20, "neural-tangents",
              targets={"ratio": 150, **MEMORY}, more_n=80, small=((4, 4, 3), POOL)),
-        Case("c4_16", "C4: lift, relu, conv, relu, pool, 16x16x3", C4, (16, 16, 3), 10, "double index", peer_n=3,
+        Case("c4_16", "C₄, 16 × 16", f"lift to C₄, {GROUP}; 16 × 16 × 3", C4, (16, 16, 3), 10, "double index", peer_n=3,
              targets={"ratio": 1000, "seconds_per_entry": DIRECT / 1000}, small=((4, 4, 3), C4)),
-        Case("c4_32", "C4: lift, relu, conv, relu, pool, 32x32x3", C4, (32, 32, 3), 2, "double index", peer_n=3,
-             targets={"seconds_per_entry": 8e-3}, small=((4, 4, 3), C4)),
-        Case("c4_32_many", "C4: lift, relu, conv, relu, pool, 32x32x3", C4, (32, 32, 3), 100,
+        Case("c4_32", "C₄, 32 × 32, n = 2", f"lift to C₄, {GROUP}; 32 × 32 × 3", C4, (32, 32, 3), 2, "double index",
+             peer_n=3, targets={"seconds_per_entry": 8e-3}, small=((4, 4, 3), C4)),
+        Case("c4_32_many", "C₄, 32 × 32, n = 100", f"lift to C₄, {GROUP}; 32 × 32 × 3", C4, (32, 32, 3), 100,
              targets={"seconds_per_entry": 8e-3, **MEMORY}, small=((4, 4, 3), C4)),
-        Case("d4_16", "D4: lift, relu, conv, relu, pool, 16x16x3", D4, (16, 16, 3), 10, "double index", peer_n=3,
+        Case("d4_16", "D₄, 16 × 16", f"lift to D₄, {GROUP}; 16 × 16 × 3", D4, (16, 16, 3), 10, "double index", peer_n=3,
              targets={"seconds_per_entry": 2 * DIRECT / 1000}, small=((4, 4, 3), D4)),
-        Case("so3", "SO(3): lift, relu, conv, relu, pool, L = 6, 10 channels", SPHERE, (12, 11, 10), 100,
+        Case("so3", "SO(3), n = 100", f"lift to SO(3), {GROUP}; L = 6, 10 channels", SPHERE, (12, 11, 10), 100,
              "pairs of rotations", peer_n=2, targets={"seconds_per_entry": 2e-5}, small=SMALL_SPHERE),
-        Case("so3_many", "SO(3): lift, relu, conv, relu, pool, L = 6, 10 channels", SPHERE, (12, 11, 10), 1000,
+        Case("so3_many", "SO(3), n = 1,000", f"lift to SO(3), {GROUP}; L = 6, 10 channels", SPHERE, (12, 11, 10), 1000,
              targets={"seconds_per_entry": 2e-5, **MEMORY}, small=SMALL_SPHERE),
-        Case("icosahedron", "60 rotations: lift, relu, conv, relu, pool, L = 6, 10 channels", SIXTY, (12, 11, 10), 1000,
-             "pairs of rotations", peer_n=10, targets={"seconds_per_entry": 2e-5 / 10, **MEMORY}, small=SMALL_SIXTY),
-        Case("arora", "20 convolutions 3x3, pool, dense (depth 21 of Arora et al. 2019), 32x32x3", ARORA, (32, 32, 3),
-             100, targets={"seconds_per_entry": 2e-4}, small=((4, 4, 3), POOL), accelerator_only=True),
+        Case("icosahedron", "60 rotations", f"lift to the icosahedron's 60 rotations, {GROUP}; L = 6, 10 channels",
+             SIXTY, (12, 11, 10), 1000, "pairs of rotations", peer_n=10,
+             targets={"seconds_per_entry": 2e-5 / 10, **MEMORY}, small=SMALL_SIXTY),
+        Case("arora", "CNN, depth 21", "20 convolutions, pool, dense (Arora et al. 2019); 32 × 32 × 3", ARORA,
+             (32, 32, 3), 100, targets={"seconds_per_entry": 2e-4}, small=((4, 4, 3), POOL), accelerator_only=True),
     )
 }  # fmt: skip

@@ -24,9 +24,11 @@ from benchmarks.kernels import write
 from benchmarks.machine import circumstances
 from benchmarks.measure import RESULTS, alternate, timed
 from benchmarks.members import CASES, SMOKE, Pictures, Spins
-from benchmarks.report import Table, load_one, seconds
+from benchmarks.report import load_one
 from benchmarks.settings import configure
+from benchmarks.words import JUDGED, device, error, judged, label, number, seconds, spread
 from eqbook.ensembles.epoch import init_member, member_keys
+from eqbook.results.table import Table
 from eqbook.testing import relative_error
 
 TARGETS = {"cpu": 2.0, "gpu": 10.0}  # times as fast as the peer
@@ -143,25 +145,38 @@ def load(backend: str = "cpu", folder: Path = RESULTS) -> dict[str, dict[str, An
     return {name: record for name, record in found.items() if record is not None}
 
 
-def table(record: dict[str, Any]) -> Table:
-    """Both sides of a record."""
+def table(records: dict[str, dict[str, Any]]) -> Table:
+    """Both sides of each record, and what was reached beside what was aimed at."""
     rows = []
-    for who, name in (("peer", "one after the other"), ("ours", "eqbook")):
-        t = record[who]
-        spread = f"{seconds(t['best_s'])} to {seconds(t['worst_s'])}, {t['runs']} runs"
-        rate = f"{t['operations_per_s']:.3g}"
-        rows.append((name, seconds(t["median_s"]), spread, seconds(t["cpu_s"]), rate, f"{t['fraction']:.0%}"))
-    one, (goal,), size = record["checks"][0], record["targets"], record["size"]
-    judged = "" if goal["target"] is None else f" (target {goal['target']:g}, {'met' if goal['met'] else 'missed'})"
-    batches = f" in batches of {size['batch']}" if "batch" in size else f", {size['epochs']} steps of all"
-    told = "".join(f", {name}={value}" for name, value in record["options"].items())
-    caption = (
-        f"{size['members']} members of {record['parameters']:,} parameters, {size['images']} examples{batches}{told}: "
-        f"{goal['reached']:.2f} times as fast{judged}. {one['what'].capitalize()}: relative "
-        f"difference {one['difference']:.0e} (bound {one['bound']:.0e})."
-    )
-    head = ("members", "median time", "spread", "processor time", "operations per second", "of the peak")
-    return Table(head, rows, caption)
+    for name, record in records.items():
+        (goal,), times = record["targets"], [seconds(record[who]["median_s"]) for who in ("peer", "ours")]
+        rows.append((label(name), *times, f"{goal['reached']:.3g}", judged(goal)))
+    (members,) = {record["size"]["members"] for record in records.values()}
+    caption = f"{device(records)}: time to train {members} networks."
+    return Table(("", "loop", "eqbook", "times as fast", "target"), rows, caption, JUDGED)
+
+
+def details(records: dict[str, dict[str, Any]]) -> Table:
+    """Spread and rates of both sides; the note has the check of their outputs."""
+    rows: list[str | tuple] = []
+    found = []
+    for name, record in records.items():
+        size, (one,) = record["size"], record["checks"]
+        batches = f" in batches of {size['batch']}" if "batch" in size else f", {size['epochs']} steps of all"
+        told = "".join(f", {option}={value}" for option, value in record["options"].items())
+        title = label(name)
+        rows.append(
+            f"{title[0].upper()}{title[1:]}: {record['parameters']:,} parameters, {size['images']} examples"
+            f"{batches}{told}"
+        )
+        for who, side in (("peer", "loop"), ("ours", "eqbook")):
+            time = record[who]
+            rate = number(time["operations_per_s"] / 1e9)
+            rows.append((side, *spread(time)[1:], seconds(time["cpu_s"]), rate, f"{time['fraction']:.0%}"))
+        found.append(f"{title} {error(one['difference'], 0)} (bound {error(one['bound'], 0)})")
+    head = ("", "shortest", "longest", "runs", "processor", "10⁹ operations/s", "of the peak")
+    note = f"Relative difference of two members' outputs on both sides: {'; '.join(found)}."
+    return Table(head, rows, f"{device(records)}: spread, processor time and rates.", note)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -90,7 +90,7 @@ def measure(sweep: Sweep, machine: dict[str, float]) -> dict[str, Any]:
     rows = []
     for value, net, shape, n in sweep.points:
         jax.clear_caches()
-        x = Case("", "", net, shape, n).inputs()
+        x = Case("", "", "", net, shape, n).inputs()
         _, times = alternate({"ours": lambda net=net, x=x: ours(net)(x)}, ROUNDS, BUDGET)
         work, seconds = count(net, shape, n), times["ours"].typical / entries(n)
         rows.append(

@@ -19,7 +19,7 @@ if importlib.util.find_spec("neural_tangents") is None:
 pytest.importorskip("e3nn_jax", reason="the so3 extra")
 matplotlib.use("Agg")
 
-from benchmarks import checks, counts, kernels, measure, report, scaling  # noqa: E402
+from benchmarks import checks, counts, kernels, measure, report, scaling, words  # noqa: E402
 from benchmarks.cases import C4, CASES, POOL, SPHERE, entries, fully_connected  # noqa: E402
 from benchmarks.operations import operations  # noqa: E402
 from benchmarks.peers import ours  # noqa: E402
@@ -79,15 +79,56 @@ def test_a_record_becomes_a_table(tmp_path, monkeypatch, capsys):
     kernels.write(record | {"smoke": True}, tmp_path, "conv_pool")
     read = report.load("cpu", tmp_path)
     assert list(read) == ["fcn"], "a try is no record"
-    text = repr(report.speed(read))
-    assert "3 times as fast; 3.00 GiB of memory" in text and "2 (met); 2.00 GiB (missed)" in text
+    assert ("dense", "3", "2 ✓") == (*(row := report.speed(read).rows[1])[:1], *row[3:])
+    assert report.goals(read).rows[0][3:] == ("3.00 GiB", "2.00 GiB ✗")
     read["fcn"]["peer"]["median_s"] = 0.29
-    assert "took 145 ms; in this record it took so many times as long: 2 (fcn)." in repr(report.speed(read))
+    assert "took 145 ms (dense); in this record it took so many times as long: 2." in repr(report.goals(read))
     assert report.pace({"so3": read["fcn"]}) == "", "no case that was timed elsewhere"
-    assert "1 MiB (n = 2)" in repr(report.details(read))
-    assert report.agreement(read)._repr_html_().count("<tr>") == 1 + len(record["checks"])
+    assert [row if isinstance(row, str) else row[0] for row in report.spreads(read).rows] == [
+        "neural-tangents", "dense", "eqbook", "dense",
+    ]  # fmt: skip
+    assert report.costs(read).rows[0][3:5] == ("3.00 GiB", "1 MiB")
+    read["fcn"]["memory"]["ours"]["5"] = read["fcn"]["memory"]["peer"].pop("2")
+    read["fcn"]["memory"]["peer"]["3"] = 2**20
+    first, second = report.costs(read).rows
+    assert first[3:5] == ("1 MiB (n = 3)", "1 MiB") and (second[0], second[4]) == ("dense (n = 5)", "3.00 GiB")
     assert report.load("gpu", tmp_path) == {}
-    assert "cores; JAX on" in report.circumstances(read) and "fcn (" in report.circumstances(read)
+    place, row = report.circumstances(read).rows
+    assert "cores; JAX on" in place and row[0] == "dense"
+
+
+def test_differences_are_those_nearest_to_their_bounds():
+    checks = [
+        {"what": f"{kind} {place}, against {name}", "difference": difference, "bound": bound}
+        for kind, place, name, difference, bound in (
+            ("NNGP", "off the diagonal", "another", 2e-6, 1e-5),
+            ("NTK", "off the diagonal", "another", 3e-6, 3e-4),
+            ("NNGP", "on the diagonal", "another", 0.0, 1e-3),
+            ("NTK", "at L = 2", "a third", 1e-4, 2e-4),
+        )
+    ]
+    record = {"checks": checks, "circumstances": {"backend": "gpu"}}
+    table = report.agreement({"so3": record})
+    assert table.caption.startswith("GPU: ")
+    assert table.rows == (
+        "against another",
+        ("SO(3), n = 100", "2.0e-06", "1.0e-05", "0", "1.0e-03"),
+        "against a third",
+        ("SO(3), n = 100, L = 2", "1.0e-04", "2.0e-04", "–", "–"),
+    )
+
+
+def test_numbers_are_shown_with_three_digits_and_no_exponent():
+    assert [words.number(value) for value in (2216.4, 999.6, 99.96, 0.3023)] == ["2,220", "1,000", "100", "0.302"]
+    assert [words.seconds(value) for value in (8.0, 0.0275, 0.9996)] == ["8.00 s", "27.5 ms", "1,000 ms"]
+    assert [words.amount(value) for value in (1777.0, 1.69e7)] == ["1,780", "16.9 million"]
+    assert [words.amount(value, "B") for value in (35.0, 297e3, 3.04e12)] == ["35 B", "297 kB", "3.04 TB"]
+
+
+def test_names_of_cases_differ():
+    assert len({case.label for case in CASES.values()} | set(words.OTHERS.values())) == len(CASES) + len(words.OTHERS)
+    assert len(report.cases().rows) == len(CASES)
+    assert set(report.SWEPT) == set(scaling.SWEEPS | scaling.ACCELERATED)
 
 
 def test_targets_are_judged_by_what_was_measured():
@@ -108,7 +149,7 @@ def test_targets_are_judged_by_what_was_measured():
 
 def test_every_target_of_the_table_can_be_judged():
     for case in CASES.values():
-        assert case.targets and set(case.targets) <= set(report.SHOWN)
+        assert case.targets and set(case.targets) <= {"ratio", "seconds_per_entry", "bytes"}
         assert "ratio" not in case.targets or case.peer
 
 
@@ -148,9 +189,10 @@ def test_the_slower_of_arithmetic_and_memory_is_the_limit():
 def test_a_sweep_becomes_a_figure():
     rows = [{"value": v, "s_per_entry": v**4.0, "limit_s": 0.5, "fraction": 0.5} for v in (1, 2, 4)]
     rows = [row | {"operations": 1.0, "bytes": 1.0} for row in rows]
-    record = {"sweeps": {"size": {"title": "pool", "axis": "side", "rows": rows}}}
+    record = {"sweeps": {"size": {"title": "pool", "axis": "side", "rows": rows}}, "circumstances": {"backend": "cpu"}}
     assert report.slope(rows) == pytest.approx(4)
-    assert "4.0" in repr(report.growth(record))
+    assert report.growth(record).rows == ("side", ("CNN, pool", "4", "1", "1 B", "256 s", "50%", "4.0"))
+    assert "100 GB/s" in repr(report.rates(record | {"limits": MACHINE}))
     figure = report.scaling_figure(record)
     assert figure.axes[0].get_xscale() == figure.axes[0].get_yscale() == "log"
     matplotlib.pyplot.close(figure)

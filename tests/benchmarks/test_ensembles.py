@@ -33,7 +33,9 @@ def test_a_try_is_no_record(record, tmp_path, capsys):
     ensembles.show(read[name])
     out = capsys.readouterr().out
     assert "3 members of" in out and "times as fast" in out
-    assert "one after the other" in repr(ensembles.table(read[name]))
+    ratio = f"{read[name]['targets'][0]['reached']:.3g}"
+    assert ensembles.table(read).rows[0][3] == ratio and "train 3 networks" in ensembles.table(read).caption
+    assert [row[0] for row in ensembles.details(read).rows[1:]] == ["loop", "eqbook"]
 
 
 def test_the_members_are_the_same(record):
