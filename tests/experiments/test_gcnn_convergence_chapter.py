@@ -51,9 +51,12 @@ def test_records_what_it_measured(run_paper_profile, quick_to_compile, no_exact_
         assert recorded.quantity(key) == quantity
     noise = recorded.values["measured"]["noise"]["C_4 erf ntk"]
     assert noise == {str(N): value for N, (value, _) in names["noise"]["C_4", "erf", "ntk"].items()}
-    for table in ("comparison", "stored_table", "needed_table", "exponent_table"):
+    for table in ("comparison", "stored_table", "exponent_table"):
         columns = [row[-2:] for row in names[table].rows if not isinstance(row, str)]
         assert columns and all(middle == build for middle, build in columns), "this build is the recorded run"
+    rows = [row for row in names["needed_table"].rows if not isinstance(row, str)]
+    recorded_rows = rows[: -len(names["several"])]  # the last ones, with the edge, are not recorded
+    assert len(recorded_rows) == 8 and all(row[1:3] == row[3:] for row in recorded_rows)
     assert "recorded run: " in names["comparison"].note
 
 
