@@ -59,7 +59,7 @@ def load_one(name: str, backend: str = "cpu", folder: Path = RESULTS) -> dict[st
     return None if record["smoke"] else record
 
 
-PROJECTED = ", its time projected from fewer inputs"
+PROJECTED = ", its time projected from other numbers of inputs"
 NETWORKS = "All convolutions of images have filters of 3 × 3 pixels. L is the bandwidth of signals on the sphere."
 
 
