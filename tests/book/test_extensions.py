@@ -5,6 +5,7 @@ import pytest
 import status_words
 from docstring_math import process_signature, to_rest
 from inline_scripts import move_scripts
+from math_punctuation import keep_together
 from plain_markdown import to_plain
 
 
@@ -71,6 +72,39 @@ def test_status_marks_become_words():
     document = nodes.container("", *cells)
     status_words.replace_emoji(None, document, "page")
     assert [cell.astext() for cell in document.children] == ["passed", "failed", "a ✅ in a sentence"]
+
+
+@pytest.mark.parametrize(
+    ("parts", "expected"),
+    [
+        (["so ", "$x", ", and ", "$y", "."], "so [$x,] and [$y.]"),
+        (["if (", "$x", "; ", "$y", ") so"], "if [($x;] [$y)] so"),
+        (["$x", ",", "$y"], "[$x,]$y"),
+        (["the ", "$n", "th of ", "$C", "-invariant"], "the $nth of $C-invariant"),
+        (["$x"], "$x"),
+        (["$x", None, "."], "$x<>."),
+    ],
+    ids=["behind", "around", "between", "letters and hyphens stay", "alone", "another element follows"],
+)
+def test_formulas_keep_their_punctuation(parts, expected):
+    from docutils import nodes
+
+    def node(part):
+        if part is None:
+            return nodes.image()
+        return nodes.math(part, part) if part.startswith("$") else nodes.Text(part)
+
+    def shown(one):
+        if isinstance(one, nodes.inline):
+            assert one["classes"] == ["nowrap"]
+            return f"[{''.join(map(shown, one.children))}]"
+        return "<>" if isinstance(one, nodes.image) else one.astext()
+
+    paragraph = nodes.paragraph("", "", *map(node, parts))
+    before = paragraph.astext()
+    keep_together(None, nodes.container("", paragraph), "page")
+    assert "".join(map(shown, paragraph.children)) == expected
+    assert paragraph.astext() == before
 
 
 def test_inline_scripts_become_files_and_handlers_data(tmp_path):
