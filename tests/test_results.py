@@ -487,8 +487,10 @@ def test_a_row_of_another_run(folder):
         Row("other", None, "x", record="another_run"),
         Row("none", None, "x", record="no_run"),
     ]
-    middle = [row[2] for row in results.comparison(rows, "some_chapter").rows]
-    assert middle == [str(Quantity(1.0)), str(Quantity(2.0)), "not recorded"]
+    table = results.comparison(rows, "some_chapter")
+    assert [row[2] for row in table.rows] == [str(Quantity(1.0)), str(Quantity(2.0)), "not recorded"]
+    own, other = (str(results.read(name)) for name in ("some_chapter", "another_run"))
+    assert table.note.endswith(f"recorded run: {own}; rows from another_run: {other}.")
 
 
 @pytest.mark.parametrize(

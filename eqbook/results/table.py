@@ -133,8 +133,8 @@ def comparison(
     Args:
         rows: the lines of the table; a text alone is a heading of those that follow.
         chapter: name of the chapter, whose recorded run fills the middle column.
-        note: stands below the table, in front of what says where the numbers come from; for example what an interval
-            means.
+        note: stands below the table, in front of what says where the numbers come from, each record with its date,
+            device, time and commit; for example what an interval means.
         caption: a sentence above the table.
 
     Returns:
@@ -173,6 +173,7 @@ def comparison(
         return row.label, row.paper, middle, row.build
 
     about = "no recorded run of the paper profile yet" if recorded is None else f"recorded run: {recorded}"
+    about += "".join(f"; rows from {name}: {run}" for name, run in others.items() if run is not None)
     note = f"{note} This build: {profile()} profile; {about}.".strip()
     return Comparison(map(cells, rows), caption, note)
 
