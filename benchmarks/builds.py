@@ -3,7 +3,8 @@
 FIRST and SECOND are clones of one commit, in each of which `make book` has run. All files must be equal byte for byte,
 but for empty lines and numbers in the text of pages: the dates and times of the build, and the times that pages
 measure. Each kind of line with such a number goes into the record without its numbers, so that a reader can see that
-it speaks of time.
+it speaks of time. Of the words that the search knows those that begin with a digit may differ, too, and the file with
+the digest of the settings is not compared.
 """
 
 import argparse

@@ -59,7 +59,7 @@ def bandwidth(size: int) -> float:
     """Bytes per second of `x <- x/2 + y`: two arrays read and one written.
 
     Args:
-        size: bytes of one array; each core has its own.
+        size: bytes of one array; each core has an `x` of its own, and all have one `y`.
     """
     rounds = max(4, 2**30 // size)
     x = jnp.ones(size // 4, jnp.float32)

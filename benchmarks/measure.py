@@ -71,8 +71,8 @@ def alternate(
 
     Args:
         calls: what to time, by name.
-        rounds: how many at most; at least two are made.
-        budget: seconds after which no further round begins.
+        rounds: how many at most.
+        budget: seconds after which no further round begins but the second.
         check: gets the results of the first calls, which compile, and raises if they are wrong; nothing is timed then.
 
     Returns:

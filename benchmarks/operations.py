@@ -29,7 +29,7 @@ STRUCTURAL = {
 def operations(function: Callable, *args: Any) -> int:
     """Additions, multiplications, comparisons, divisions, roots and selections of one call.
 
-    Loops count as often as they run, of a branch the longest side.
+    Loops of known length count as often as they run, others once; of a branch the longest side.
 
     Args:
         function: to be traced.

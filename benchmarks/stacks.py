@@ -176,7 +176,7 @@ SPOILT = ("nan", "inf", "empty", "no batch axis", "one more axis", "other featur
 def hard_inputs(shape: tuple[int, ...], n: int) -> np.ndarray:
     """Noise twice; zeros; a mixture; a constant; zeros but for one entry; the first again; `[n, *shape]`.
 
-    Entries are multiples of 1/16, so that every dtype holds them.
+    Entries are multiples of 1/32, so that every floating dtype holds them.
     """
     rng = np.random.default_rng(0)
     x = np.round(16 * rng.normal(size=(max(n, 7), *shape))) / 16

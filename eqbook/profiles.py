@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 from collections.abc import Iterable, Mapping
 from numbers import Number
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any, Literal, TypeVar
 T = TypeVar("T")
 PROFILES = ("quick", "paper")
 CHANGES = "EQBOOK_SETTINGS"
+NUMBER = re.compile(r"-?[0-9]+(\.[0-9]+)?(e[-+]?[0-9]+)?")
 KINDS = (bool, str, Number, (list, tuple), Mapping)
 
 
@@ -47,8 +49,8 @@ def settings(**defaults: Any) -> dict[str, Any]:
         defaults: settings of the profile, by name.
 
     Raises:
-        ValueError: if the variable holds neither, names a setting that is not among `defaults` or one twice, or gives
-            text, numbers, truth values, lists and dictionaries in place of one another, or numbers that are not
+        ValueError: if the variable holds neither, names a setting that is not among `defaults` or anything twice, or
+            gives text, numbers, truth values, lists and dictionaries in place of one another, or numbers that are not
             finite. `None` may stand for anything, and anything for `None`.
     """
     given = os.environ.get(CHANGES, "").strip()
@@ -103,11 +105,21 @@ def _like(default: Any, value: Any, name: str) -> Any:
         return tuple(_like(one_like, one, f"{name}[{i}]") for i, one in enumerate(value))
     if isinstance(value, dict):
         known = default if isinstance(default, Mapping) else {}
-        numbers = bool(known) and all(isinstance(key, int) for key in known)
-        keys = {str(key): key for key in known} | {key: int(key) for key in value if numbers and key.isdecimal()}
-        entries = [(keys.get(key, key), one) for key, one in value.items()]
+        entries = [(_key(key, known), one) for key, one in value.items()]
+        if len(dict(entries)) < len(entries):
+            raise ValueError(f"`{CHANGES}`: expected keys of `{name}` that differ as numbers, got {', '.join(value)}.")
         return {key: _like(known.get(key, _example(known.values())), one, f"{name}[{key!r}]") for key, one in entries}
     return value
+
+
+def _key(text: str, known: Mapping) -> Any:
+    """The key of `known` that a text stands for, or a number if those are numbers; else the text itself."""
+    for key in known:
+        if str(key) == text:
+            return key
+    if known and all(isinstance(key, int | float) for key in known) and (found := NUMBER.fullmatch(text)):
+        return float(text) if any(found.groups()) else int(text)
+    return text
 
 
 def _kind(default: Any) -> Any:

@@ -14,6 +14,7 @@ from eqbook._checks import (
     check_function,
     check_integers,
     check_ints,
+    check_known,
     check_number,
     check_numeric,
 )
@@ -46,7 +47,9 @@ def tolerance(dtype: object, operations: int = 1) -> float:
 
 
 def relative_error(actual: Float[Array, "..."], expected: Float[Array, "..."]) -> float:
-    r"""$\| a - b \| / \| b \|$ in the Frobenius norm, computed in double precision; 0 if $a = b = 0$.
+    r"""$\| a - b \| / \| b \|$ in the Frobenius norm, computed in double precision.
+
+    0 if $a = b = 0$, infinite if only $b = 0$, and NaN, which is below no bound, of arrays without entries.
 
     Args:
         actual: $a$.
@@ -78,11 +81,11 @@ def _norm(values: np.ndarray) -> float:
 
 
 def assert_below(residual: float, bound: float, what: str = "residual") -> None:
-    """Print a residual beside its bound, and fail if it is not below.
+    """Print a residual beside its bound, and fail if it is above.
 
     Args:
         residual: what was measured.
-        bound: what it must stay below.
+        bound: the largest value allowed.
         what: name of the residual, for the printed line and the error.
 
     Raises:
@@ -98,24 +101,33 @@ def assert_below(residual: float, bound: float, what: str = "residual") -> None:
 def monte_carlo_z(samples: Float[Array, "draws ..."], expected: Float[Array, "..."]) -> Float[np.ndarray, "..."]:
     r"""Distance of a sample mean from its expectation, in standard errors.
 
-    $z = (\bar s - \mu) / (\hat\sigma / \sqrt{m})$ for $m$ independent draws.
+    $z = (\bar s - \mu) / (\hat\sigma / \sqrt{m})$ for $m$ independent draws. Draws that are all equal show no
+    error: there it is infinite, NaN or rounding.
 
     Args:
-        samples: independent draws along the first axis.
+        samples: independent draws along the first axis, real numbers or truth values.
         expected: $\mu$, a number or one for each mean.
 
     Raises:
-        ValueError: if there are fewer than two draws, one is not finite, or `expected` has another shape.
+        ValueError: if there are fewer than two draws, one is complex, not finite or abstract (inside `jit`), or
+            `expected` has another shape.
     """
-    check_finite("samples", samples, real=False)
-    check_finite("expected", expected, real=False)
-    samples = np.asarray(samples, np.float64)
+    for name, values in (("samples", samples), ("expected", expected)):
+        check_known(name, values)
+        check_finite(name, values, real=False)
+        if np.iscomplexobj(values):
+            raise ValueError(f"`{name}`: expected real numbers, got complex ones; compare both parts, one by one.")
+    samples, expected = np.asarray(samples, np.float64), np.asarray(expected, np.float64)
     if samples.ndim == 0 or len(samples) < 2:
         raise ValueError(f"`samples`: expected at least two draws [draws, ...], got shape {samples.shape}.")
     if np.shape(expected) not in ((), samples.shape[1:]):
         raise ValueError(f"`expected`: expected shape {samples.shape[1:]} of a draw, got {np.shape(expected)}.")
-    standard_error = samples.std(axis=0, ddof=1) / np.sqrt(len(samples))
-    return (samples.mean(axis=0) - np.asarray(expected)) / standard_error
+    # In units of a power of 2 about as large as the draws, so that squares stay in the range and nothing is rounded.
+    _, exponents = np.frexp(np.abs(samples).max(axis=0))
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        samples, expected = np.ldexp(samples, -exponents), np.ldexp(expected, -exponents)
+        standard_error = samples.std(axis=0, ddof=1) / np.sqrt(len(samples))
+        return (samples.mean(axis=0) - expected) / standard_error
 
 
 def normal_parameters(

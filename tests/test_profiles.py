@@ -60,6 +60,14 @@ def test_keys_that_the_profile_does_not_have_are_numbers_too(monkeypatch):
     assert eq.settings(**DEFAULTS)["epochs"] == {4: 1, 16: 2, 1024: 3}
 
 
+def test_keys_are_numbers_where_those_of_the_default_are(monkeypatch):
+    monkeypatch.setenv("EQBOOK_SETTINGS", '{"shifts": {"-1": 2, "3": 4}, "rates": {"0.5": 1, "1e-3": 2, "4": 3}}')
+    found = eq.settings(shifts={0: 1}, rates={0.25: 1})
+    assert found == {"shifts": {-1: 2, 3: 4}, "rates": {0.5: 1, 1e-3: 2, 4: 3}}
+    monkeypatch.setenv("EQBOOK_SETTINGS", '{"names": {"1": 2}, "shifts": {"x": 3, "0.5": 4}}')
+    assert eq.settings(names={"a": 1}, shifts={0: 1}) == {"names": {"1": 2}, "shifts": {"x": 3, 0.5: 4}}
+
+
 def test_settings_of_a_recorded_run(monkeypatch, tmp_path):
     """A file with an object, and a record: what `write` has written is read back to the same values."""
     monkeypatch.setenv("EQBOOK_PROFILE", "paper")
@@ -87,6 +95,7 @@ def test_settings_of_a_recorded_run(monkeypatch, tmp_path):
         ),
         ('{"chapter": "x", "settings": 5, "values": {}}', "expected a JSON object, got 5"),
         ('{"at_once": ' + 900 * "[" + 900 * "]" + "}", "expected fewer lists within lists"),
+        ('{"epochs": {"16": 1, "016": 2}}', "expected keys of `epochs` that differ as numbers, got 16, 016"),
         ('{"epochs": {"4": "x"}}', r"expected `epochs\[4\]` to be like 10, got 'x'"),
         ('{"epochs": {"16": "x"}}', r"expected `epochs\[16\]` to be like 10, got 'x'"),
         ('{"sizes": [1, "x"]}', r"expected `sizes\[1\]` to be like 1, got 'x'"),

@@ -109,6 +109,26 @@ def test_monte_carlo_z_wants_draws_of_the_right_shape():
         monte_carlo_z(np.ones((2, 3)), np.ones((4, 1)))
 
 
+def test_monte_carlo_z_wants_real_numbers_that_are_known():
+    draws = np.array([1.0, 3.0, 5.0])
+    assert float(monte_carlo_z(draws > 2, 0.5)) == pytest.approx(0.5)  # mean 2/3, standard error 1/3
+    for samples in (draws + 1j, (draws + 1j).tolist(), jnp.asarray(draws + 1j)):
+        with pytest.raises(ValueError, match="`samples`: expected real numbers, got complex ones"):
+            monte_carlo_z(samples, 3.0)
+    with pytest.raises(ValueError, match="`expected`: expected real numbers, got complex ones"):
+        monte_carlo_z(draws, 3j)
+    with pytest.raises(ValueError, match="`samples`: expected numbers, got an abstract value"):
+        jax.jit(lambda x: monte_carlo_z(x, 3.0))(draws)
+
+
+@pytest.mark.parametrize("unit", [2.0**-1000, 1.0, 2.0**1000])
+def test_monte_carlo_z_has_no_unit(unit):
+    draws = np.array([[1.0, 2.0], [3.0, 1.0], [4.0, 7.0]])
+    plain = (draws.mean(0) - 2) / (draws.std(0, ddof=1) / np.sqrt(3))
+    np.testing.assert_array_equal(monte_carlo_z(unit * draws, 2 * unit), plain)
+    assert np.isnan(monte_carlo_z(unit * np.ones(4), unit)) and monte_carlo_z(unit * np.ones(4), 0) == np.inf
+
+
 def test_monte_carlo_z_is_standard_normal():
     samples = jax.random.normal(jax.random.key(0), (400, 1000)) + 2
     z = monte_carlo_z(samples, 2.0)

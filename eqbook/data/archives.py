@@ -40,7 +40,7 @@ def read_member(archive: Path, member: str, limit: int) -> bytes:
 
     Args:
         archive: a zip archive, or a tar archive, packed or not.
-        member: path of the member; a leading `./` in the archive is ignored.
+        member: path of the member; a leading `./` in a tar archive is ignored.
         limit: no member longer than this many bytes is accepted.
 
     Raises:

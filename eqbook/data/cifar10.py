@@ -43,6 +43,7 @@ def fetch_cifar10(data_dir: str | os.PathLike[str] | None = None, progress: bool
     Raises:
         DataDirectoryError: if the directory is missing or, when something must be fetched, cannot be written.
         UnreachableError: if a file is missing and no route leads to it. It says what to place where.
+        DataError: if Pillow is needed and not installed.
 
     References:
         Krizhevsky, "Learning multiple layers of features from tiny images", 2009,

@@ -52,6 +52,7 @@ def fetch_nct_crc(
     Raises:
         DataDirectoryError: if the directory is missing or, when something must be fetched, cannot be written.
         UnreachableError: if a file is missing and no route leads to it. It says what to place where.
+        DataError: if Pillow is needed and not installed.
         AlteredFileError: if an image is not an RGB image of 224 x 224 pixels, or one is missing.
         ValueError: if a number is out of range.
 

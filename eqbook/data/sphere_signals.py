@@ -8,6 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from eqbook._checks import (
+    as_float,
     check_finite,
     check_int,
     check_integers,
@@ -66,7 +67,8 @@ def sphere_signals(
 
     Raises:
         ValueError: if the shapes do not fit, `powers` or `angle` are no such numbers, an array is not one of finite
-            real numbers, or two atoms lie on each other or so close that signals are not finite in the dtype.
+            real numbers, there is no slot for an atom, or two atoms lie on each other, or so close or so far apart that
+            signals or the square of the distance are not finite in the dtype.
 
     References:
         Misof, Kessel, Gerken, "Equivariant Neural Tangent Kernels", 2025, https://arxiv.org/abs/2406.06504; after
@@ -84,6 +86,8 @@ def sphere_signals(
         raise ValueError(
             f"`positions`: expected [..., atoms, 3] for charges of shape {charges.shape}, got shape {positions.shape}."
         )
+    if charges.shape[-1] == 0:
+        raise ValueError(f"`charges`: expected at least one slot for an atom, got shape {charges.shape}.")
     if not jnp.issubdtype(positions.dtype, jnp.floating):
         raise ValueError(f"`positions`: expected floats in angstrom, got {positions.dtype}; convert them.")
     if not isinstance(powers, tuple | list) or not powers:
@@ -160,6 +164,7 @@ def _signals(
     pair = (charges[:, None] > 0) & (charges > 0) & ~np.eye(len(charges), dtype=bool)
     # Double where: pairs that do not count have distance 1, so that no gradient is NaN.
     distance = jnp.sqrt(jnp.where(pair, jnp.sum(r**2, axis=-1), 1))
+    distance = jnp.where(distance < jnp.inf, distance, jnp.nan)  # else a square out of range would pass for a number
     cosine = jnp.einsum("ijk,tpk->ijtp", r / distance[..., None], x, precision="highest")
     directional = jnp.exp(-((cosine - 1) ** 2) / beta)
     Z = charges.astype(x.dtype)  # before the product: 17 * 8 is no number of 8 bits
@@ -192,7 +197,8 @@ def sum_over_atoms(
         pairs: `"all"` or `"slots"`.
 
     Raises:
-        ValueError: if the shapes do not fit, charges are not finite real numbers, or `pairs` is another word.
+        ValueError: if the shapes do not fit, charges are not finite real numbers, the kernel holds no real numbers, or
+            `pairs` is another word.
     """
     if pairs not in ("all", "slots"):
         raise ValueError(f"`pairs`: expected 'all' or 'slots', got {pairs!r}.")
@@ -206,7 +212,7 @@ def sum_over_atoms(
             f"`kernel`: expected [{n1} * {atoms}, {n2} * {others}] with equal numbers of slots, "
             f"got shape {np.shape(kernel)}."
         )
-    blocks = jnp.asarray(kernel).reshape(n1, atoms, n2, atoms)
+    blocks = as_float(kernel, "kernel").reshape(n1, atoms, n2, atoms)
     present1, present2 = (jnp.asarray(charges) > 0 for charges in (charges1, charges2))
     blocks = jnp.where(present1[:, :, None, None] & present2, blocks, 0)
     return jnp.einsum("iajb->ij" if pairs == "all" else "iaja->ij", blocks)

@@ -35,8 +35,8 @@ class Member(NamedTuple):
         state: state of the optimiser.
         total: loss, added up over the epochs since the last record.
         lost: what rounding has taken from that sum; in single precision a million epochs would lose a hundredth.
-        bad: the first epoch whose loss was not finite, or after which a parameter was not, counted from 1; 0 if there
-            was none.
+        bad: the first epoch whose loss was not finite, counted from 1; the last one that was trained where only a
+            parameter is not, since these are looked at when a call of `train_epochs` ends; 0 if all is finite.
     """
 
     params: Any

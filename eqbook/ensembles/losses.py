@@ -30,9 +30,14 @@ def cross_entropy(outputs: Float[Array, "n k"], targets: Int[Array, " n"]) -> Fl
         targets: classes, integers, `[n]`.
 
     Raises:
-        ValueError: if the targets are not one integer per example, or one of them is no class; inside `jit`, where
-            values are not known, one that is no class is not seen.
+        ValueError: if the outputs have other axes, the targets are not one integer per example, or one of them is no
+            class; inside `jit`, where values are not known, one that is no class is not seen.
     """
+    if outputs.ndim != 2:
+        raise ValueError(
+            f"`outputs`: expected scores [n, classes], got shape {outputs.shape}; end the network with vectors, for "
+            "example by Flatten() or GlobalAvgPool(), and Dense(classes)."
+        )
     if targets.shape != outputs.shape[:1] or not jnp.issubdtype(targets.dtype, jnp.integer):
         raise ValueError(
             f"`y`: expected one integer class for each of {outputs.shape[0]} examples, got shape {targets.shape}, "

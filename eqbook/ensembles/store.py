@@ -179,7 +179,8 @@ def read_metrics(folder: str | os.PathLike) -> list[dict[str, Any]]:
 
     Returns:
         For each chunk and record a dictionary: `chunk`, its number; `since` and `epoch`, the record before and this
-        one; `loss`, the mean over the epochs between them of each member of the chunk, `[width]`.
+        one; `loss`, the mean over the epochs between them of each member of the chunk, `[width]`. The list is empty for
+        a folder that holds no store.
 
     Raises:
         ValueError: if there is no such folder, or its manifest is damaged or of another format.

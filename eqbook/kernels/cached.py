@@ -8,14 +8,24 @@ import jax
 
 
 def cached_arrays(function: Callable) -> Callable:
-    """`functools.cache`, with all NumPy arrays of the results, alone or in tuples, read-only."""
+    """`functools.cache`, with all NumPy arrays of the results, alone or in tuples, read-only.
+
+    What cannot be a key, such as a list, goes to the function itself, whose error names the argument.
+    """
 
     @functools.cache
-    @functools.wraps(function)
-    def cached(*args: Any, **kwargs: Any) -> Any:
+    def kept(*args: Any, **kwargs: Any) -> Any:
         result = function(*args, **kwargs)
         for array in jax.tree.leaves(result):
             array.setflags(write=False)
         return result
+
+    @functools.wraps(function)
+    def cached(*args: Any, **kwargs: Any) -> Any:
+        try:
+            hash((args, *kwargs.values()))
+        except TypeError:
+            return function(*args, **kwargs)
+        return kept(*args, **kwargs)
 
     return cached

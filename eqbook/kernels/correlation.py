@@ -22,7 +22,8 @@ from eqbook.kernels.duals import SNAP, safe_sqrt
 Scalar = Float[Array, "*batch"]
 
 TERMS = 80  # of a power series in z <= 1/2: the rest is below 2^-80
-DEGREES = {np.dtype(np.float32): (7, 6), np.dtype(np.float64): (18, 17)}  # of P and Q, for an error below one rounding
+# Of P and Q, for a relative error below 2e-8 in float32 and 2e-15 in float64: a rounding, and eight.
+DEGREES = {np.dtype(np.float32): (7, 6), np.dtype(np.float64): (18, 17)}
 
 
 @cache

@@ -139,7 +139,9 @@ def erf_of_gaps(a: Scalar, b: Scalar, c: Scalar, low: Scalar, high: Scalar) -> t
         low: one of the factors.
         high: the other.
     """
-    # D = 1 + 2 (a + b) + 4 (ab - c^2) >= 1, so its root has a derivative everywhere; factored, it does not overflow.
-    first = 1 + 2 * (a + b)
-    root = jnp.sqrt(first) * jnp.sqrt(1 + 4 * low * (high / first))
-    return 2 / jnp.pi * jnp.arctan2(2 * c, root), 4 / (jnp.pi * root)
+    # D = 1 + 2 (a + b) + 4 (ab - c^2) >= 1, so its root has a derivative everywhere. D / 4 in factors does not overflow
+    # where `high` does not; where that has left the dtype, there is no dual, not one of 0.
+    first = 0.25 + (0.5 * a + 0.5 * b)
+    root = jnp.sqrt(first) * jnp.sqrt(1 + low * (high / first))
+    root = jnp.where(jnp.isinf(root), jnp.nan, root)
+    return 2 / jnp.pi * jnp.arctan2(c, root), 2 / (jnp.pi * root)

@@ -109,9 +109,18 @@ def input_kernel(net: Layer, x1: Float[Array, "..."], x2: Float[Array, "..."]) -
         net: the network.
         x1: one input, `[d]` or `[h, w, channels]`.
         x2: another, of the same shape, or the same object, which networks on the sphere integrate more accurately.
+
+    Raises:
+        ValueError: if the inputs have other shapes, or on the sphere do not live on its grid.
     """
     coincident = x1 is x2
-    x1, x2 = as_float(x1), as_float(x2)
+    x1, x2 = as_float(x1, "x1"), as_float(x2, "x2")
+    if x1.ndim not in (1, 3) or not x1.size:
+        raise ValueError(
+            f"`x1`: expected one vector [d] or image [h, w, channels], got shape {x1.shape}; use `gram` for a batch."
+        )
+    if x2.shape != x1.shape:
+        raise ValueError(f"`x2`: expected an input of shape {x1.shape} as in `x1`, got shape {x2.shape}.")
     layout = _start_layout(net, x1.ndim)
     if layout == "harmonics":
         with naming(f"layer 0: {_first(net)}"):
@@ -143,7 +152,8 @@ def pair_kernel(net: Layer, x1: Float[Array, "..."], x2: Float[Array, "..."]) ->
         x2: another, of the same shape, or the same object, which networks on the sphere integrate more accurately.
 
     Raises:
-        ValueError: if a layer cannot stand in its place, or the output still has pixels or lies on a group.
+        ValueError: if a layer cannot stand in its place, the output still has pixels or lies on a group, or the inputs
+            have other shapes.
 
     References:
         Jacot, Gabriel, Hongler, "Neural Tangent Kernel: Convergence and Generalization in Neural Networks", 2018,

@@ -57,7 +57,9 @@ def _relu(positive: bool, one: Scales, two: Scales, c: Scalar) -> tuple[Scalar, 
 
 
 def _erf_scales(a: Scalar) -> Scales:
-    return jax.lax.rsqrt(1 + 2 * a), safe_sqrt(a), a
+    # Of two larger variances the product of these factors falls below the dtype, and the dual would be 0.
+    most = 0.49 / float(jnp.finfo(jnp.result_type(a)).tiny)
+    return jax.lax.rsqrt(jnp.where(a < most, 1 + 2 * a, jnp.nan)), safe_sqrt(a), a
 
 
 def _erf(one: Scales, two: Scales, c: Scalar) -> tuple[Scalar, Scalar]:

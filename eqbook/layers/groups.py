@@ -21,7 +21,8 @@ class Lift(Layer):
     On the plane (`filter_shape` given), for the rotations and reflections $r \in G$ that permute the pixels of a square
     image, with a filter $F$ that turns with $r$:
     $z_i(t, r) = \frac{\sigma_W}{\sqrt{|F| n_{in}}} \sum_{y \in F} \sum_j W_{ij}(y)\, x_j(t + r y) + \sigma_b b_i$;
-    images `[n, h, w, n_in]` become feature maps `[n, |G|, h, w, channels]`, every $r$ in the pixels $t$ of the image.
+    images `[n, h, w, n_in]` become feature maps `[n, |G|, h, w, channels]`, every $r$ in the pixels $t$ of the image;
+    with `"VALID"` h and w are smaller: the filter stays inside.
 
     On a finite set, for vectors $x \in R^d$ and coordinates $S$:
     $z_i(g) = \frac{\sigma_W}{\sqrt{|S|}} \sum_{s \in S} W_i(s)\, (\rho(g)^{-1} x)(s) + \sigma_b b_i$; vectors `[n, d]`

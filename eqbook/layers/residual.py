@@ -28,7 +28,9 @@ class Residual(Layer):
         try:
             branch = Sequential(*layers)
         except ValueError as error:
-            raise ValueError(str(error).replace("Sequential", "Residual")) from None
+            # Not everywhere: what was given is shown, and may be the class `Sequential`.
+            text = str(error).replace("for example Sequential(", "for example Residual(")
+            raise ValueError(text.replace("Sequential:", "Residual:", 1)) from None
         object.__setattr__(self, "branch", branch)
 
     def __repr__(self) -> str:

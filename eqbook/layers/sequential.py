@@ -43,7 +43,7 @@ class Sequential(Layer):
             Tree of parameters, as Flax keeps them.
 
         Raises:
-            ValueError: if `input_shape` is not a batch's, or `key` is no random key.
+            ValueError: if `input_shape` is not a batch's, `key` is no random key, or a layer cannot stand in its place.
         """
         from eqbook.networks import init  # not at the top: networks needs this module
 
@@ -57,7 +57,7 @@ class Sequential(Layer):
             x: batch of inputs, `[n, ...]`.
 
         Returns:
-            Outputs, `[n, features of the last layer]`.
+            Outputs, `[n, features]` of vectors, `[n, h, w, channels]` where the last layer leaves pixels.
 
         Raises:
             ValueError: if a layer cannot stand in its place, or the parameters are those of other inputs.

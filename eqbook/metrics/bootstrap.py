@@ -57,8 +57,9 @@ def bootstrap_interval(
         digit is lost where JAX has 32, unless `key` or what `statistic` uses is abstract (inside `jit`).
 
     Raises:
-        ValueError: if there are fewer than two samples, one is not finite, an axis is not one of `values` or named
-            twice, `statistic` is no function, or the level is not between 0 and 1.
+        ValueError: if there are fewer than two samples or resampled sets, a sample is not finite, an axis is not one of
+            `values` or named twice, `statistic` is no function of an array of JAX that makes one of real numbers, an
+            end of the mean's interval has left the dtype, or the level is not between 0 and 1.
 
     References:
         Efron, Tibshirani, "An Introduction to the Bootstrap", 1993, chapter 13.

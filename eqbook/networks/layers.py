@@ -164,8 +164,9 @@ def average_pool(x: Float[Array, "n h w c"], window: tuple[int, int], strides: t
 
 
 def normalise_channels(x: Float[Array, "... c"]) -> Float[Array, "... c"]:
-    """Subtract the mean over channels and divide by their standard deviation."""
+    """Subtract the mean over channels and divide by their standard deviation, by 1 where that is 0 in the dtype."""
     wide = x.astype(jnp.promote_types(x.dtype, jnp.float32))  # squares leave float16 at 256 and below 2e-4
     centred = wide - jnp.mean(wide, axis=-1, keepdims=True)
     variance = jnp.mean(centred**2, axis=-1, keepdims=True)
-    return (centred / jnp.sqrt(jnp.where(variance > 0, variance, 1))).astype(x.dtype)
+    variance = jnp.where(jnp.isinf(variance), jnp.nan, variance)  # not 0 of all channels where the squares overflow
+    return (centred / jnp.sqrt(jnp.where(variance == 0, 1, variance))).astype(x.dtype)

@@ -30,6 +30,10 @@ class PatchConv(nn.Module):
         use_bias: whether to add $b$, which starts at 0.
         kernel_init: law of the initial filters, `[k, k, channels, features]`.
         precision: precision of the product, as in `jax.numpy.matmul`.
+
+    Raises:
+        ValueError: when it is called, if `kernel_size` is not an odd positive integer, or the input has fewer axes than
+            one image `[h, w, c]`.
     """
 
     features: int
@@ -56,8 +60,8 @@ class PatchConv(nn.Module):
 def mean_pool(x: Float[Array, "*batch h w c"], size: int = 2) -> Float[Array, "*batch h2 w2 c"]:
     r"""Mean over disjoint squares of `size` by `size` pixels.
 
-    It commutes exactly with rotations by 90 degrees and reflections. The maximum does so as well, but its gradient
-    where two pixels tie does not.
+    It commutes with rotations by 90 degrees and reflections, up to the rounding of a sum in another order. The maximum
+    does so as well, but its gradient where two pixels tie does not.
 
     Args:
         x: images, `[..., h, w, c]`.

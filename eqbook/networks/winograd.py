@@ -10,7 +10,7 @@ the filter and no other of the tile. Where those are 0 it is 0 exactly, so that 
 transforms add few numbers and the sums over channels are shorter: for pixels of one size, and filters of one size, the
 rounding error is that of the plain sum. It is relative to the largest pixel and the largest entry of the filter, not to
 each product: a pixel of 1 beside one of 1e6 loses digits that the plain sum may keep, and where one is infinite the
-nine around it are NaN.
+nine around it are NaN or infinite.
 """
 
 from collections.abc import Callable, Sequence

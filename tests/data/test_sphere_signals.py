@@ -205,7 +205,19 @@ def test_positions_beyond_their_dtype_are_refused():
         sphere_signals(np.array([6, 1]), 1e300 * np.eye(3)[:2], 2)
 
 
+@pytest.mark.parametrize(("dtype", "apart"), [(np.float16, 300), (np.float32, 3e19)])
+def test_atoms_whose_squared_distance_leaves_the_dtype_are_refused(dtype, apart):
+    charges, positions = np.array([6, 1, 0]), np.array([[0, 0, 0], [apart, 0, 0], [0, 0, 0]], dtype)
+    with pytest.raises(ValueError, match="`positions`: .* are atoms 0 and 1, 3.+ angstrom apart"):
+        sphere_signals(charges, positions, 2, powers=(0, 1))
+    positions[1:] = [[apart / 10, 0, 0], [apart, 0, 0]]  # an empty slot may lie anywhere
+    near = sphere_signals(charges, np.array([[0, 0, 0], [1, 0, 0], [0, 0, 0]], dtype), 2, powers=(0,))
+    np.testing.assert_array_equal(sphere_signals(charges, positions, 2, powers=(0,)), near)
+
+
 def test_bad_arguments_are_named():
+    with pytest.raises(ValueError, match="`charges`: expected at least one slot for an atom"):
+        sphere_signals(np.ones((2, 0), int), np.ones((2, 0, 3)))
     with pytest.raises(ValueError, match="`positions`: expected .*atoms, 3"):
         sphere_signals(np.ones((2, 4), int), np.ones((2, 5, 3)))
     with pytest.raises(ValueError, match="`positions`: expected floats"):
@@ -241,6 +253,14 @@ def test_sum_over_atoms_by_hand():
     by_slots = [[k[0, 0] + k[1, 1]], [k[3, 0]]]
     np.testing.assert_allclose(sum_over_atoms(k, charges1, charges2), by_pairs, rtol=1e-5)
     np.testing.assert_allclose(sum_over_atoms(k, charges1, charges2, "slots"), by_slots, rtol=1e-5)
+
+
+def test_integers_in_a_kernel_do_not_wrap_around():
+    charges = np.ones((1, 4), int)
+    for pairs, expected in (("all", 1600), ("slots", 400)):
+        assert sum_over_atoms(np.full((4, 4), 100, np.int8), charges, charges, pairs) == expected
+    with pytest.raises(ValueError, match="`kernel`: expected an array of numbers"):
+        sum_over_atoms(np.full((4, 4), "a"), charges, charges)
 
 
 def test_only_the_sum_over_all_pairs_ignores_the_order_of_atoms(x64):

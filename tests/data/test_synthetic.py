@@ -1,5 +1,7 @@
 """Random fields have the covariance that they promise; the cross product is equivariant."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -96,6 +98,20 @@ def test_cross_product_has_the_scale():
             cross_product(jax.random.key(0), *arguments)
     with pytest.raises(ValueError, match="`rotations`"):
         cross_product_matrices(np.eye(3))
+
+
+def test_data_beyond_float32_are_refused():
+    key = jax.random.key(0)
+    for draw, scale in ((cross_product, 1e30), (cross_product, 1e300), (partial(rose, leaves=3), 1e300)):
+        with pytest.raises(ValueError, match="`scale`: expected one whose data float32 can hold, got 1e.30"):
+            draw(key, 4, scale=scale)
+    assert np.isfinite(cross_product(key, 4, 1e15)[1]).all() and np.isfinite(rose(key, 4, 3, 1e30)[1]).all()
+    assert not np.isfinite(jax.jit(lambda key: cross_product(key, 4, 1e30))(key)[1]).all()  # nothing is looked at there
+
+
+def test_matrices_are_not_made_inside_jit():
+    with pytest.raises(ValueError, match="`rotations`: expected numbers, got an abstract value"):
+        jax.jit(cross_product_matrices)(np.eye(3)[None])
 
 
 @pytest.mark.parametrize("key", [0, None, np.zeros(2)])

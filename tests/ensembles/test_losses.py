@@ -42,6 +42,12 @@ def test_cross_entropy_wants_one_class_per_example(targets):
         cross_entropy(jnp.zeros((3, 2)), targets)
 
 
+@pytest.mark.parametrize("shape", [(3,), (3, 2, 2, 4)])
+def test_cross_entropy_wants_vectors_of_scores(shape):
+    with pytest.raises(ValueError, match=r"`outputs`: expected scores \[n, classes\], got shape"):
+        cross_entropy(jnp.zeros(shape), jnp.zeros(3, int))
+
+
 def test_squared_error_does_not_broadcast():
     with pytest.raises(ValueError, match="`y`"):
         squared_error(jnp.zeros((3, 2)), jnp.zeros((3, 1)))

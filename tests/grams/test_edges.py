@@ -38,6 +38,21 @@ def test_erf_at_variances_whose_product_overflows():
         np.testing.assert_allclose(nngp[0], [1, 2 / np.pi * np.arcsin(0.9), -1], rtol=1e-6)
 
 
+@pytest.mark.parametrize("end", [eq.Flatten(), eq.GlobalAvgPool()], ids=["flatten", "pool"])
+def test_erf_at_the_end_of_the_range_is_right_or_refused(end):
+    """Variances of 2.5e37 to 1.4e38 in float32: saturated, the kernel of equal inputs is 1, not 0 without a word."""
+    net = eq.Sequential(eq.Conv(1, (1, 1)), eq.Erf(), end, eq.Dense(1))
+    for scale in (5e18, 8e18, 1.2e19):
+        x = np.full((2, 2, 2, 1), scale, np.float32)
+        for method in ("auto", "literal"):
+            try:
+                nngp = eq.gram(net, x, kinds="nngp", method=method).nngp
+            except ValueError as error:
+                assert "expected inputs whose kernels are finite" in str(error) and scale > 5e18
+            else:
+                np.testing.assert_allclose(nngp, np.ones((2, 2)), rtol=1e-6)
+
+
 def test_a_layer_in_front_of_a_lift(x64):
     """The orbit average is that of the inputs; a convolution in front does not commute with rotations of its filter."""
     group = eq.cyclic(4)

@@ -194,3 +194,17 @@ def test_second_derivative_of_erf_at_covariance_0():
     """The slope is 4 / (pi sqrt D) and D = 9 - 4c^2 for unit variances."""
     second = jax.grad(jax.grad(lambda c: erf_dual(jnp.float64(1.0), jnp.float64(1.0), c)[1]))(0.0)
     assert float(second) == pytest.approx(16 / np.pi / 27, rel=1e-12)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5, -1.0])
+@pytest.mark.parametrize("variance", [5e37, 9e37, 1.6e38])
+def test_erf_where_the_sum_of_two_variances_overflows(variance, share):
+    """Saturated, erf is the sign: E[sigma sigma] = 2/pi arcsin of the correlation, here `share`."""
+    value, _ = erf_dual(*map(jnp.float32, (variance, variance, share * variance)))
+    assert float(value) == pytest.approx(2 / np.pi * np.arcsin(share), rel=1e-6)
+
+
+@pytest.mark.parametrize("share", [1.0, 0.5, -0.5])
+def test_erf_beyond_the_dtype_is_not_0(share):
+    value, slope = erf_dual(*map(jnp.float32, (3e38, 3e38, share * 3e38)))
+    assert np.isnan(value) and np.isnan(slope)

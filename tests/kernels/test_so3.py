@@ -85,6 +85,21 @@ def test_rotations_by_hand():
         np.testing.assert_allclose(so3.angles_to_matrix(so3.matrix_to_angles(R)), R, atol=1e-14)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("from_pole", [0.0, 1e-11, 1e-7, 1e-3, 0.3])
+@pytest.mark.parametrize("upside_down", [False, True])
+def test_angles_of_products_that_nearly_keep_the_axis(dtype, from_pole, upside_down):
+    """Rounding leaves alpha and gamma errors of their own; alpha + gamma, or alpha - gamma, is still known."""
+    rng = np.random.default_rng(0)
+    beta = np.pi - from_pole if upside_down else from_pole
+    for _ in range(20):
+        turn = so3.angles_to_matrix(rng.uniform(-3, 3, 3)).astype(dtype)
+        R = turn @ (turn.T @ so3.angles_to_matrix([rng.uniform(-3, 3), beta, rng.uniform(-3, 3)]).astype(dtype))
+        angles = so3.matrix_to_angles(R)
+        assert (np.abs(angles) <= np.pi * (1 + 1e-15)).all() and angles[1] >= 0
+        np.testing.assert_allclose(so3.angles_to_matrix(angles), R, atol=8 * np.finfo(dtype).eps)
+
+
 def test_e3nn_in_its_own_axes(x64):
     """Its y, z, x are x, y, z turned: polar axis y. Its D and harmonics, computed in double precision, are ours."""
     import e3nn_jax as e3nn
@@ -483,11 +498,45 @@ def test_bad_input(net, x, message):
         (lambda: eq.LiftS2(1, quadrature=2.5), "LiftS2: quadrature`: expected an integer"),
         (lambda: eq.LiftS2(1, bandwidth=4, quadrature=3), "`quadrature`: expected at least the bandwidth 4, got 3"),
         (lambda: on_subgroup(octahedral_group()[:5]), "`rotations`: expected a group"),
+        (lambda: so3.rotation_points([2]), "`size`: expected an integer of at least 1"),
+        (lambda: so3.sphere_grid(jnp.int32(2)), "`bandwidth`: expected an integer of at least 1"),
+        (lambda: so3.correlation_features(np.ones((5, 1)), np.ones((5, 1))), "`f1`: expected coefficients"),
+        (lambda: so3.correlation_features(np.ones((4, 1)), np.ones((4, 2))), r"`f2`: expected .*\[\.\.\., 4, 1\]"),
+        (lambda: so3.correlation_features(np.ones((9, 1)), np.ones((4, 1))), r"`f2`: expected .*\[\.\.\., 9, 1\]"),
     ],
 )
 def test_bad_arguments(make, message):
     with pytest.raises(ValueError, match=message):
         make()
+
+
+@pytest.mark.parametrize(
+    "layers, message",
+    [
+        ((eq.Relu(), eq.Relu(), eq.SO3Pool()), "layer 2: Relu.* needs a Gaussian input"),
+        ((eq.Relu(), eq.SO3Pool(), eq.Relu(), eq.Dense(1)), "layer 3: Relu.* needs a Gaussian input"),
+        ((eq.Residual(eq.Relu()), eq.SO3Pool()), "expected a branch whose last layer has weights"),
+    ],
+    ids=["twice", "behind the pool", "branch"],
+)
+def test_the_literal_recursion_refuses_what_the_reduction_refuses(layers, message):
+    x = np.ones((2, 4, 3, 1))
+    with pytest.raises(ValueError, match=message):
+        literal_kernel(eq.Sequential(eq.LiftS2(2), *layers), x[0], x[1], on_subgroup(octahedral_group()))
+
+
+def test_no_signals_and_no_rotations():
+    assert so3.sphere_coefficients(np.zeros((0, 4, 3, 2))).shape == (0, 4, 2)
+    assert so3.sphere_signal(np.zeros((0, 4, 2))).shape == (0, 4, 3, 2)
+    assert so3.wigner_table(2, np.zeros((0, 3))).shape == (10, 0)
+
+
+def test_integers_are_numbers():
+    """Tables and weights keep their digits: they are not rounded to the integers they meet."""
+    features, values = np.ones(10, int), np.arange(32)
+    table = so3.wigner_table(2, ANGLES)
+    np.testing.assert_allclose(so3.correlation(features, table), features @ table, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(so3.mean_over_rotations(values, 2), values @ so3.rotation_points(2)[1], rtol=1e-6)
 
 
 def test_the_missing_extra_is_named(monkeypatch):

@@ -52,6 +52,8 @@ BAD = {
     "a normalisation": (lambda: eq.Activation(jax.nn.softmax), "whose value at one entry depends on the others"),
     "not elementwise": (lambda: eq.Activation(jax.numpy.sum), r"with real values, .* which makes float32\(\) of"),
     "no layers": (lambda: eq.Sequential(), "Sequential: expected at least one layer"),
+    "no branch": (lambda: eq.Residual(), r"Residual: expected at least one layer, .* for example Residual\(Dense"),
+    "class in a branch": (lambda: eq.Residual(eq.Sequential), "Residual: layer 0: expected .* got .*Sequential'>"),
     "a norm of all but the batch": (
         lambda: eq.Activation(lambda u: u / (u**2).mean(tuple(range(1, u.ndim)), keepdims=True)),
         "depends on the others",

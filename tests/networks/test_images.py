@@ -83,6 +83,19 @@ def test_norm_in_16_bits_is_that_of_wider_numbers(narrow, size):
     np.testing.assert_array_equal(normed[0, 0, 0], [1, -1])
 
 
+def test_norm_of_what_overflows_is_nan():
+    """Squares in float32 are infinite from 2e19 on: channels divided by that would all be 0."""
+    normed = eq.Sequential(eq.LayerNorm()).apply({}, jnp.array([[1e30, -1e30], [1e18, -1e18]], jnp.float32))
+    assert jnp.isnan(normed[0]).all()
+    np.testing.assert_array_equal(normed[1], [1, -1])
+
+
+def test_norm_of_equal_channels_is_0():
+    norm = lambda x: eq.Sequential(eq.LayerNorm()).apply({}, x)  # noqa: E731
+    x = jnp.array([[3.0, 3.0], [0.0, 0.0]])
+    assert (norm(x) == 0).all() and jnp.isfinite(jax.grad(lambda x: norm(x)[0, 0])(x)).all()
+
+
 def test_bad_input():
     net = eq.Sequential(eq.Conv(2, (6, 5), padding="VALID"))
     with pytest.raises(ValueError, match=r"layer 0: Conv\(.*: expected images of at least \(6, 5\) pixels"):

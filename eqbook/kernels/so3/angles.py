@@ -50,4 +50,10 @@ def matrix_to_angles(rotation: Float[np.ndarray, "... 3 3"]) -> Float[np.ndarray
     turned = sin_beta > 1e-12
     alpha = np.where(turned, np.arctan2(R[..., 1, 2], R[..., 0, 2]), np.arctan2(-R[..., 0, 1], R[..., 1, 1]))
     gamma = np.where(turned, np.arctan2(R[..., 2, 1], -R[..., 2, 0]), 0)
+    # Near such a rotation alpha and gamma are known badly, each with an error of its own, and alpha +- gamma well.
+    total = np.arctan2(R[..., 1, 0] - R[..., 0, 1], R[..., 0, 0] + R[..., 1, 1])
+    apart = np.arctan2(-R[..., 1, 0] - R[..., 0, 1], R[..., 1, 1] - R[..., 0, 0])
+    rest = np.where(R[..., 2, 2] > 0, total - alpha, alpha - apart)
+    rest = rest - 2 * np.pi * np.round(rest / (2 * np.pi))
+    gamma = np.where(turned & (sin_beta < 0.1), rest, gamma)
     return np.stack([alpha, beta, gamma], -1)

@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from eqbook._checks import as_float
 from eqbook.kernels.cached import cached_arrays
 from eqbook.kernels.so3.rotations import identity_rule, rotation_rule
 from eqbook.kernels.so3.wigner import wigner_table
@@ -32,7 +33,18 @@ def correlation_features(
 
     Returns:
         `[..., L(4L^2-1)/3]`, features in the order of `wigner_table`.
+
+    Raises:
+        ValueError: if the two differ in coefficients or channels, or the number of coefficients is not a square.
     """
+    f1, f2 = as_float(f1, "f1"), as_float(f2, "f2")
+    if f1.ndim < 2 or round(f1.shape[-2] ** 0.5) ** 2 != f1.shape[-2]:
+        raise ValueError(f"`f1`: expected coefficients [..., L^2, channels], got shape {f1.shape}.")
+    if f2.shape[-2:] != f1.shape[-2:]:
+        raise ValueError(
+            f"`f2`: expected coefficients [..., {f1.shape[-2]}, {f1.shape[-1]}] as in `f1`, got shape {f2.shape}; keep "
+            "the same degrees and channels of both."
+        )
     scale = 4 * np.pi * f1.shape[-1]
 
     def block(degree: int) -> Array:
@@ -69,6 +81,7 @@ def correlation(
         features: $M$, `[..., features]`.
         table: $D$, from `rotation_rule`, `identity_rule`, `self_table` or `wigner_table`.
     """
+    features = as_float(features, "features")
     return jnp.matmul(features, jnp.asarray(table, features.dtype), precision=jax.lax.Precision.HIGHEST)
 
 
@@ -82,6 +95,7 @@ def mean_over_rotations(
         size: B, or the name of a group.
         around_identity: which of the two.
     """
+    values = as_float(values, "values")
     weights = (identity_rule if around_identity else rotation_rule)(1, size)[1]
     # No matrix product: it adds thousands of numbers in one row, and loses two digits.
     return jnp.sum(values * jnp.asarray(weights, values.dtype), -1)

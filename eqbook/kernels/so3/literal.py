@@ -11,14 +11,16 @@ References:
     Misof, Kessel, Gerken, "Equivariant Neural Tangent Kernels", 2025, https://arxiv.org/abs/2406.06504
 """
 
+from dataclasses import replace
 from typing import NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from eqbook.kernels.duals import erf_dual, relu_dual
-from eqbook.kernels.recursion import kernel_map
+from eqbook.kernels.recursion import kernel_map, pair_kernel
 from eqbook.kernels.so3.places import Pairs, Places
 from eqbook.kernels.so3.sphere import kept_bandwidth, sphere_coefficients
 from eqbook.kernels.so3.wigner import wigner_matrix
@@ -88,13 +90,16 @@ def literal_kernel(
         places: the rotations.
 
     Raises:
-        ValueError: if a layer is not known here, or the network does not begin with `LiftS2` or has no `SO3Pool`.
+        ValueError: if a layer is not known here or cannot stand in its place, the network does not begin with `LiftS2`
+            or has no `SO3Pool`, or the signals have other shapes.
     """
     end = next((i for i, layer in enumerate(net.layers) if isinstance(layer, SO3Pool)), None)
     if end is None or not isinstance(net.layers[0], LiftS2):
         raise ValueError(f"`net`: expected LiftS2 first and SO3Pool behind it, got {net}; put them there, unnested.")
     first, middle, head = net.layers[0], net.layers[1:end], net.layers[end + 1 :]
     x1, x2 = jnp.asarray(x1), jnp.asarray(x2)
+    checked = Sequential(replace(first, quadrature="tetrahedron"), *middle, *net.layers[end:])  # traced, not run
+    jax.eval_shape(lambda a, b: pair_kernel(checked, a, b), x1, x2)
     bandwidth = kept_bandwidth(first.bandwidth, len(x1) // 2)
     f1, f2 = (sphere_coefficients(x[None], bandwidth)[0] for x in (x1, x2))
     nngp, self1, self2 = (

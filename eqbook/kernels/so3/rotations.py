@@ -155,7 +155,7 @@ def identity_rule(bandwidth: int, size: int | str) -> Rule:
 
     Args:
         bandwidth: of the signals.
-        size: of the rule.
+        size: of the rule, or the name of a group.
 
     Returns:
         Table `[features, points]`, as of `wigner_table`, and weights `[points]`.

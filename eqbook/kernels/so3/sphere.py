@@ -93,7 +93,7 @@ def sphere_coefficients(
         `[n, bandwidth^2, channels]`, index $l^2 + l + m$; dtype of `x`.
 
     Raises:
-        ValueError: if `x` does not live on the grid, or `bandwidth` is larger than that of the grid.
+        ValueError: if `x` does not live on the grid, or `bandwidth` is not an integer from 1 to that of the grid.
     """
     x = as_float(x)
     if x.ndim != 4:
@@ -101,7 +101,7 @@ def sphere_coefficients(
     full = grid_bandwidth(*x.shape[1:3])
     kept = kept_bandwidth(bandwidth, full)
     analysis = (_harmonics(full) * sphere_weights(full)[:, None])[:, : kept**2]
-    flat = x.reshape(len(x), -1, x.shape[-1])  # [n, grid, channels]
+    flat = x.reshape(len(x), len(analysis), x.shape[-1])  # [n, grid, channels]
     return jnp.einsum("gk,ngc->nkc", jnp.asarray(analysis, x.dtype), flat, precision=jax.lax.Precision.HIGHEST)
 
 
@@ -136,7 +136,7 @@ def sphere_signal(coefficients: Float[Array, "n coefficients channels"]) -> Floa
     bandwidth = _coefficient_bandwidth(coefficients)
     table = jnp.asarray(_harmonics(bandwidth), coefficients.dtype)
     flat = jnp.einsum("gk,nkc->ngc", table, coefficients, precision=jax.lax.Precision.HIGHEST)
-    return flat.reshape(len(flat), 2 * bandwidth, 2 * bandwidth - 1, -1)
+    return flat.reshape(len(flat), 2 * bandwidth, 2 * bandwidth - 1, flat.shape[-1])
 
 
 def rotate_coefficients(
@@ -149,7 +149,7 @@ def rotate_coefficients(
         coefficients: `[n, L^2, channels]`.
 
     Raises:
-        ValueError: if the number of coefficients is not a square.
+        ValueError: if the number of coefficients is not a square, or the angles are not three finite numbers.
     """
     coefficients = as_float(coefficients, "coefficients")
     if np.shape(angles) != (3,):

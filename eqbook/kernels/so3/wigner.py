@@ -101,7 +101,7 @@ def wigner_table(bandwidth: int, angles: Float[np.ndarray, "points 3"]) -> Float
         ImportError: if e3nn-jax is not installed.
     """
     check_int("bandwidth", bandwidth, 1)
-    blocks = [wigner_matrix(degree, angles).reshape(len(angles), -1).T for degree in range(bandwidth)]
+    blocks = [wigner_matrix(l, angles).reshape(len(angles), (2 * l + 1) ** 2).T for l in range(bandwidth)]
     return np.concatenate(blocks)
 
 

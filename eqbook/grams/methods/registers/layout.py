@@ -23,7 +23,9 @@ class Unit(NamedTuple):
 
 
 def units(program: Program, sides: tuple[int, int]) -> tuple[Unit, ...] | None:
-    """The steps of a program for this kernel; `None` if it holds other steps, or images are larger than a warp.
+    """The steps of a program for this kernel; `None` if it cannot run them, or images are larger than a warp.
+
+    It runs layers with weights, whose filters reach `REACH` pixels at most, and a relu behind each.
 
     Args:
         program: with geometry.
