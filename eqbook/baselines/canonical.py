@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 from eqbook._checks import as_float, as_number, check_int, check_integers, check_ints, check_square_images
 from eqbook._shown import shown
 from eqbook.baselines.steerable import SteerableBody
+from eqbook.groups.angles import without_turns
 from eqbook.networks.patches import PatchConv, mean_pool
 
 Rotate = Callable[[Array, float], Array]
@@ -81,7 +82,11 @@ class Canonicalized(nn.Module):
         predictor: module from images to outputs, such as `PlainCNN()`.
         rotate: `rotate(x, angle)` turns images `[batch, h, w, c]` counter-clockwise by an angle in degrees, such as
             `eq.groups.rotate_images`; exact quarter turns if not given, for n in 1, 2, 4.
-        temperature: $T$ of the softmax.
+        temperature: $T$ of the softmax, positive.
+
+    Raises:
+        ValueError: if an argument is out of range, `rotate` is missing for another n, scores have another shape, or
+            `rotate` refuses the images (quarter turns want square ones), when the network is used.
 
     References:
         Kaba, Mondal, Zhang, Bengio, Ravanbakhsh, "Equivariance with Learned Canonicalization Functions", ICML 2023,
@@ -123,9 +128,10 @@ def quarter_turn(x: Float[Array, "*batch size size c"], angle: float) -> Float[A
         ValueError: if the angle is no multiple of 90 degrees or the images are not square.
     """
     degrees = as_number("angle", angle)
-    if not np.isfinite(degrees) or degrees != 90 * round(degrees / 90):
+    turned = without_turns(angle) if np.isfinite(degrees) else np.nan  # a large integer is not rounded
+    if not turned % 90 == 0:
         raise ValueError(f"`angle`: expected a multiple of 90 degrees, got {shown(angle)}.")
     check_square_images("x", x)
     check_integers("x", x)
     x = jnp.asarray(x)
-    return jnp.rot90(x, round(degrees / 90) % 4, axes=(x.ndim - 3, x.ndim - 2))
+    return jnp.rot90(x, round(turned / 90) % 4, axes=(x.ndim - 3, x.ndim - 2))

@@ -14,6 +14,7 @@ from eqbook._shown import shown
 from eqbook.groups.finite import FiniteGroup
 from eqbook.layers import Conv, Dense, GlobalAvgPool, GroupConv, GroupPool, Lift, Relu, Residual, Sequential
 from eqbook.layers.layer import Layer
+from eqbook.layers.sphere import LiftS2, SO3Conv, SO3Pool
 
 
 def gcnn(
@@ -68,7 +69,7 @@ def cnn_partner(net: Sequential) -> Sequential:
         net: network on the plane, such as one of `gcnn`.
 
     Raises:
-        ValueError: if `net` is no `Sequential`, or a layer acts on vectors.
+        ValueError: if `net` is no `Sequential`, or a layer acts on vectors, on the sphere or on its rotations.
 
     References:
         Misof, Kessel, Gerken, "Equivariant Neural Tangent Kernels", 2025, https://arxiv.org/abs/2406.06504
@@ -85,6 +86,8 @@ def _partner(layer: Layer) -> Layer:
             raise ValueError(f"`net`: expected layers on the plane, got {layer}; the partner of these is a Dense.")
         scales = {"W_std": layer.W_std, "b_std": layer.b_std}
         return Conv(layer.channels, layer.filter_shape, padding=layer.padding, **scales)
+    if isinstance(layer, LiftS2 | SO3Conv | SO3Pool):
+        raise ValueError(f"`net`: expected layers on the plane, got {layer}; there is no partner on the sphere.")
     if isinstance(layer, GroupPool):
         return GlobalAvgPool()
     if isinstance(layer, Residual):

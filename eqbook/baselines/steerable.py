@@ -99,6 +99,10 @@ class SteerableNet(nn.Module):
         classes: number of outputs.
         group_pool: `"max"`, as in E2CNN, or `"mean"`.
 
+    Raises:
+        ValueError: if an argument is out of range, or a side has not more than $2^{l-1}$ pixels for $l$ convolutions,
+            when the network is used.
+
     References:
         Weiler, Cesa, "General E(2)-Equivariant Steerable CNNs", 2019, https://arxiv.org/abs/1911.08251
     """

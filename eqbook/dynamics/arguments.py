@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from eqbook._checks import check_finite, check_rectangular
+from eqbook._checks import check_finite, check_known, check_rectangular
 from eqbook._precision import SWITCH, use_float64
 from eqbook.grams import Gram
 
@@ -101,8 +101,9 @@ def scaled_targets(y: Any, n: int) -> tuple[Float[np.ndarray, "n k"], Int[np.nda
         n: size of the matrix.
 
     Raises:
-        ValueError: if the targets do not fit, or are not finite.
+        ValueError: if the targets do not fit, are not finite, or abstract (inside `jit`).
     """
+    check_known("y", y)
     check_rectangular("y", y)
     if np.ndim(y) != 2 or np.shape(y)[0] != n or np.shape(y)[1] == 0:
         raise ValueError(f"`y`: expected targets [n, k] with n = {n} and k of at least 1, got shape {np.shape(y)}.")

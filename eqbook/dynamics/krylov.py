@@ -51,14 +51,14 @@ def learned_targets(
         y: targets, `[n, k]`.
         t: training time, or number of steps of `GradientDescent`; finite.
         schedule: how the networks are trained; `GradientFlow(1.0)` if not given.
-        steps: dimension of the Krylov space.
+        steps: dimension of the Krylov space, at least 2.
         tolerance: largest of two estimates of the relative error of a column: the bound above, with $\phi_t(0)$ for
             $\eta t$, and the change of the result by the last tenth of the steps.
 
     Raises:
-        ValueError: if the targets do not fit, `t` is no finite training time, training diverges, or rounding would
-            decide the result (as for `eqbook.EnsembleLaw`, with the number of steps in place of that of inputs in the
-            floor of eigenvalues); or if processes were given different arguments.
+        ValueError: if the targets do not fit, `t` is no finite training time, an option is out of range, training
+            diverges, or rounding would decide the result (as for `eqbook.EnsembleLaw`, with the number of steps in
+            place of that of inputs in the floor of eigenvalues); or if processes were given different arguments.
         ArithmeticError: if an estimate of the error is above `tolerance`, or the result leaves the dtype.
         RuntimeError: on a process of several, if another one fails.
 

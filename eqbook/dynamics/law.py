@@ -109,8 +109,8 @@ class EnsembleLaw:
         diag_reg: added to the diagonal of $\Theta$, in units of its mean diagonal entry. 0 is the theory's setting.
 
     Raises:
-        ValueError: if a matrix is not square, symmetric and finite, `ntk` is of another dtype, or `y` does not fit.
-            Abstract values (inside `jit`) pass: they cannot be looked at.
+        ValueError: if a matrix is not square, symmetric and finite, `ntk` is of another dtype, `y` does not fit, or
+            `diag_reg` is no number >= 0. Abstract values (inside `jit`) pass: they cannot be looked at.
 
     References:
         Lee, Xiao, Schoenholz, Bahri, Novak, Sohl-Dickstein, Pennington, "Wide Neural Networks of Any Depth Evolve as

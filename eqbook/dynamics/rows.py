@@ -8,7 +8,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 from jaxtyping import Array, Float
 
-from eqbook._checks import check_int, check_rectangular
+from eqbook._checks import check_int, check_known, check_rectangular
 from eqbook._hosts import hosts_of
 from eqbook.dynamics.arguments import as_rows, check_matrices, check_matrix, floating
 from eqbook.grams import Gram
@@ -35,8 +35,8 @@ class RowMatrix:
         """Put the rows where they belong.
 
         Args:
-            matrix: the matrix, `[n, n]`; or a function that returns the rows of a slice, `[rows, n]`, and is called on
-                each process for the rows of its own devices only.
+            matrix: the matrix, `[n, n]`, float32 or float64; or a function that returns the rows of a slice,
+                `[rows, n]`, and is called on each process for the rows of its own devices only.
             n: size of the matrix, if it is given by a function; beside an array, the array's or `None`.
             mesh: devices; `None` for the default one. They may belong to several processes, which make the same call.
             dtype: of the matrix, if it is given by a function: `"float32"`, or `"float64"` if JAX computes in 64 bits.
@@ -44,10 +44,10 @@ class RowMatrix:
                 has to be the array's.
 
         Raises:
-            ValueError: if the matrix is not square, not symmetric or not finite in its dtype, if `n` or `dtype` is not
-                that of an array, if a function returns other shapes or no real numbers, or if processes were given
-                different matrices, sizes or dtypes. Of functions only the rows that they return are checked: nobody has
-                all of them.
+            ValueError: if the matrix is not square, not symmetric, of another dtype, not finite in its own, or abstract
+                (inside `jit`), if `n` or `dtype` is not that of an array, if a function returns other shapes or no real
+                numbers, or if processes were given different matrices, sizes or dtypes. Of functions only the rows that
+                they return are checked: nobody has all of them.
             RuntimeError: on a process of several, if another one fails.
         """
         hosts = hosts_of(mesh)
@@ -57,6 +57,7 @@ class RowMatrix:
                 self.n, rows, kept = check_int("n", n, 1), matrix, floating(dtype)
             else:
                 check_matrices("matrix", matrix, "ntk")
+                check_known("matrix", matrix)
                 check_rectangular("matrix", matrix)
                 array = np.asarray(matrix)
                 kept, self.n, rows, whole = check_matrix(array), len(array), lambda which: array[which], [array]

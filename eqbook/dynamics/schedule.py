@@ -39,12 +39,12 @@ def as_time(t: float) -> float:
     """One number as a Python float.
 
     Raises:
-        ValueError: if it is none.
+        ValueError: if it is none, or too large for one.
     """
     try:
         if not isinstance(t, str | bytes) and np.ndim(t) == 0:
             return float(t)
-    except TypeError:  # None, complex numbers
+    except (TypeError, OverflowError):  # None, complex numbers; an integer beyond all floating point numbers
         pass
     what = "`t` cannot be traced, so no `jit`, `grad` or `vmap` over it: " if isinstance(t, jax.core.Tracer) else ""
     raise ValueError(f"`t`: expected one number, got {shown(t)}; {what}for several times call once for each.")
@@ -159,7 +159,7 @@ class GradientDescent(Schedule):
         r"""Raise if `t` is not a number of steps, or training diverges until rounding has lost all else.
 
         Each step multiplies the error of the largest mode by $1 - \eta\lambda_{max}$. Where that has made it more than
-        $1 / \epsilon$ times as large, nothing is left of the other modes. For `t = inf` any growth is too much.
+        $1 / \epsilon$ times as large, nothing is left of the other modes. For `t = inf` the factor has to be above -1.
         """
         endless = math.isinf(t) and t > 0
         if not endless and not (t >= 0 and float(t).is_integer()):

@@ -96,10 +96,10 @@ class RegularAction(Action):
     """
 
     def __init__(self, group: FiniteGroup, axis: int = -1) -> None:
-        if isinstance(axis, bool) or not isinstance(axis, int) or axis >= 0:
+        if isinstance(axis, bool) or not isinstance(axis, int | np.integer) or axis >= 0:
             raise ValueError(f"`axis`: expected a negative integer, counted from the last axis, got {shown(axis)}.")
         check_group("group", group)
-        self.group, self.axis = group, axis
+        self.group, self.axis = group, int(axis)
 
     def __call__(self, g: int, x: Shaped[Array, "..."]) -> Shaped[Array, "..."]:
         g, order = self.group.check_element(g), self.group.order

@@ -2,6 +2,8 @@
 
 import math
 import numbers
+from decimal import Decimal
+from fractions import Fraction
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +20,7 @@ def without_turns(angle: float | Float[Array, ""]) -> float | Float[Array, ""]:
         angle: in degrees, a number of any kind and size, or a traced scalar.
 
     Returns:
-        A float if the angle is known.
+        A float if the angle is known; a traced one has 32 bits or more.
 
     Raises:
         ValueError: if it is not one finite real number.
@@ -37,6 +39,8 @@ def _known(angle: object) -> float | None:
             return None
         if isinstance(angle, np.ndarray | np.generic | jax.Array):
             angle = np.asarray(angle).item()  # small integers of NumPy cannot be compared with 360
+        if isinstance(angle, Decimal | np.longdouble) and math.isfinite(float(angle)):  # floats have fewer digits
+            angle = Fraction(*angle.as_integer_ratio())
         turned = float(angle % 360) if isinstance(angle, numbers.Rational) else math.fmod(angle, 360)
     except (TypeError, ValueError, OverflowError):  # None, text, complex numbers, lists that differ in length, infinity
         return None
@@ -48,6 +52,7 @@ def _traced(angle: Array) -> Float[Array, ""] | None:
     if angle.ndim > 0 or not real:
         return None
     if jnp.issubdtype(angle.dtype, jnp.floating):
-        return jnp.fmod(angle, 360)
+        # Places computed from it in 16 bits would be off by hundredths of a pixel, or by tenths.
+        return jnp.fmod(angle.astype(jnp.promote_types(angle.dtype, jnp.float32)), 360)
     whole = angle if angle.dtype.itemsize > 1 else angle.astype(jnp.int16)  # 360 has more than 8 bits
     return (whole % 360).astype(jnp.result_type(float))

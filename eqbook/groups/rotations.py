@@ -178,6 +178,7 @@ def _rotate(images: Array, angle: float, order: int) -> Array:
 
 def _rotate_traced(images: Array, angle: Array, order: int) -> Array:
     """Rotate by an angle that is not known yet."""
+    angle = angle.astype(jnp.promote_types(angle.dtype, images.dtype))  # places as precise as the images
     branches = [functools.partial(jnp.rot90, k=k, axes=(-3, -2)) for k in range(4)]
     turned = jax.lax.switch(jnp.round(angle / 90).astype(int) % 4, branches, images)
     rest = angle - 90 * jnp.round(angle / 90)

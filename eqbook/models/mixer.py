@@ -47,8 +47,8 @@ class MixerBlock(nn.Module):
 class MLPMixer(nn.Module):
     r"""An MLP-Mixer: linear map of each patch, blocks, norm, mean over patches, dense layer.
 
-    The image is cut into disjoint patches of $p \times p$ pixels. The first layer, `embed`, maps the $3 p^2$ numbers of
-    each patch, rows of pixels first and colours last, by one matrix, and adds a bias. The read-out starts at 0.
+    The image is cut into disjoint patches of $p \times p$ pixels. The first layer, `embed`, maps the $c p^2$ numbers of
+    each patch, rows of pixels first and the $c$ colours last, by one matrix, and adds a bias. The read-out starts at 0.
 
     Args:
         patch: side $p$ of a patch; divides the image's.
@@ -93,7 +93,7 @@ def patches(x: Float[Array, "n h w c"], p: int) -> Float[Array, "n patches ppc"]
     Raises:
         ValueError: if the patches do not tile the image, or `p` is no positive integer.
     """
-    check_int("p", p, 1)
+    p = check_int("p", p, 1)
     check_rectangular("x", x)
     if np.ndim(x) != 4 or np.shape(x)[1] % p or np.shape(x)[2] % p:
         raise ValueError(
@@ -101,7 +101,7 @@ def patches(x: Float[Array, "n h w c"], p: int) -> Float[Array, "n patches ppc"]
         )
     x = as_float(x)
     n, h, w, c = x.shape
-    return x.reshape(n, h // p, p, w // p, p, c).transpose(0, 1, 3, 2, 4, 5).reshape(n, -1, p * p * c)
+    return x.reshape(n, h // p, p, w // p, p, c).transpose(0, 1, 3, 2, 4, 5).reshape(n, h // p * (w // p), p * p * c)
 
 
 def mixer(size: str, *, patch: int | None = None, classes: int = 1000) -> MLPMixer:
@@ -115,7 +115,7 @@ def mixer(size: str, *, patch: int | None = None, classes: int = 1000) -> MLPMix
     Raises:
         ValueError: for another size, or a side that is no positive integer.
     """
-    if size not in SIZES:
+    if not isinstance(size, str) or size not in SIZES:
         raise ValueError(f"`size`: expected one of {', '.join(SIZES)}, got {size!r}; else use `MLPMixer`.")
     side = int(size.split("/")[1]) if patch is None else check_int("patch", patch, 1)
     return MLPMixer(side, *SIZES[size], classes)

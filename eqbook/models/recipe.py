@@ -55,6 +55,9 @@ def flax_momentum(weight_decay: float = 1e-4, momentum: float = 0.9) -> optax.Gr
     Args:
         weight_decay: $\lambda$.
         momentum: of Nesterov.
+
+    Raises:
+        ValueError: if one of them is no number >= 0.
     """
     decay = optax.add_decayed_weights(check_number("weight_decay", weight_decay), mask=_weights)
     return optax.chain(decay, optax.trace(check_number("momentum", momentum), nesterov=True))

@@ -60,8 +60,8 @@ class ResNet(nn.Module):
 
     Stage $i$ has `blocks[i]` blocks of $2^i N$ features, and halves the image in its first block but for $i = 0$.
 
-    The norm is a group norm, in groups of 16 channels where there are as many, where the networks of the references
-    have a batch norm. A batch norm keeps running averages beside the parameters, and makes the output for one training
+    The norm is a group norm, in groups of $\gcd(16, c)$ of $c$ channels, where the networks of the references have a
+    batch norm. A batch norm keeps running averages beside the parameters, and makes the output for one training
     example depend on the others of its batch. A group norm has as many parameters, so that the counts are those of the
     references.
 
@@ -119,7 +119,7 @@ def resnet(depth: int, *, stem: Literal["imagenet", "cifar"] = "imagenet", class
         He, Zhang, Ren, Sun, "Identity Mappings in Deep Residual Networks", 2016, https://arxiv.org/abs/1603.05027
         (depth 200)
     """
-    if depth not in BLOCKS:
+    if depth not in tuple(BLOCKS):
         raise ValueError(f"`depth`: expected one of {', '.join(map(str, BLOCKS))}, got {depth!r}; else use `ResNet`.")
     return ResNet(BLOCKS[depth], bottleneck=depth >= 50, stem=stem, classes=classes)
 

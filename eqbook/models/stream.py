@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, Int
 from eqbook._checks import check_finite, check_int, check_ndim
 from eqbook._shown import shown
 from eqbook.data.image_folder import batch_rows
-from eqbook.ensembles.arguments import check_classes, check_training
+from eqbook.ensembles.arguments import check_training
 from eqbook.ensembles.losses import cross_entropy
 
 Batches = Iterable[tuple[Array, Array]]
@@ -54,8 +54,9 @@ def train_on_stream(
         Parameters, and the loss of each step in nats, before it.
 
     Raises:
-        ValueError: if there are not as many batches as steps, images are no floating numbers, a batch has not one class
-            for each image, a class is not one of the network's outputs, or an argument is not of its kind.
+        ValueError: if there are not as many batches as steps, a batch is no pair or empty, images are no floating
+            numbers, there is not one class for each, a class is not one of the network's outputs, or an argument is not
+            of its kind.
         FloatingPointError: if the loss is no longer finite; names the step.
     """
     check_training(net, optimizer)
@@ -67,10 +68,11 @@ def train_on_stream(
         batch = next(reader, None)
         if batch is None:
             raise ValueError(f"`batches`: expected {len(rates)}, one for each step size, got {number}.")
-        x, y = jnp.asarray(batch[0]), np.asarray(batch[1])
+        x, y = _pair(batch)
+        _check_batch(x, y)
         if classes is None:
             classes = jax.eval_shape(net.apply, params, x).shape[-1]
-        _check_batch(x, y, classes)
+        _check_classes(y, classes)
         params, state, value = _step(net, optimizer, params, state, x, jnp.asarray(y), rate)
         losses.append(value)
         if number % 100 == 99 or number == len(rates) - 1:  # looking at each would wait for it
@@ -91,12 +93,13 @@ def predict_on_stream(
         batches: images `[n, h, w, c]` in floating numbers and classes `[n]`, which are handed back as they are.
 
     Raises:
-        ValueError: if there is no batch, images are no floating numbers, or a batch has not one class for each image.
+        ValueError: if there is no batch, one is no pair, images are no floating numbers, or there is not one class for
+            each.
     """
     _check_batches(batches)
     found = []
-    for images, classes in batches:
-        x, y = jnp.asarray(images), np.asarray(classes)
+    for batch in batches:
+        x, y = _pair(batch)
         _check_images(x, y)
         found.append((np.asarray(_outputs(net, params, x)), y))
     if not found:
@@ -140,6 +143,13 @@ def _check_batches(batches: Any) -> None:
         raise ValueError(f"`batches`: expected pairs of images and classes, got {shown(batches)}; see `batches_of`.")
 
 
+def _pair(batch: Any) -> tuple[Array, np.ndarray]:
+    """Images and classes of a batch. An array is refused: its first two rows would be taken for them."""
+    if not isinstance(batch, tuple | list) or len(batch) != 2:
+        raise ValueError(f"`batches`: expected pairs of images and classes, got {shown(batch)}; see `batches_of`.")
+    return jnp.asarray(batch[0]), np.asarray(batch[1])
+
+
 def _check_images(x: Array, y: np.ndarray) -> None:
     """Raise unless images are floating numbers, which integers from files are not yet, and each has a class."""
     if not jnp.issubdtype(x.dtype, jnp.floating):
@@ -148,12 +158,20 @@ def _check_images(x: Array, y: np.ndarray) -> None:
         raise ValueError(f"`batches`: expected a class for each of {x.shape[:1]} images, got shape {y.shape}.")
 
 
-def _check_batch(x: Array, y: np.ndarray, classes: int) -> None:
-    """Raise unless there are floating images and, for each, a class that the network knows."""
+def _check_batch(x: Array, y: np.ndarray) -> None:
+    """Raise unless there are floating images, at least one, and an integer for each."""
     if y.ndim != 1 or not jnp.issubdtype(y.dtype, jnp.integer):
         raise ValueError(f"`batches`: expected integer classes [n], got shape {y.shape}, dtype {y.dtype}.")
     _check_images(x, y)
-    check_classes(y, classes)
+    if y.size == 0:
+        raise ValueError("`batches`: expected at least one image in each batch, got none; leave empty ones out.")
+
+
+def _check_classes(y: np.ndarray, classes: int) -> None:
+    """Raise unless the network has an output for each class."""
+    low, high = int(y.min()), int(y.max())
+    if low < 0 or high >= classes:
+        raise ValueError(f"`batches`: expected classes 0 .. {classes - 1}, one for each output, got {low} .. {high}.")
 
 
 @partial(jax.jit, static_argnums=(0, 1))

@@ -151,6 +151,12 @@ def test_quarter_turns_are_the_action():
         np.testing.assert_array_equal(quarter_turn(x, -90 * g), QUARTERS(C4.inverse[g], x))
 
 
+def test_quarter_turns_of_any_size():
+    x = images()
+    for angle in (90 * (10**17 + 1), 90.0 * 2**60 * 3, -90 * (4 * 10**17 + 3)):
+        np.testing.assert_array_equal(quarter_turn(x, angle), QUARTERS(int(angle) // 90 % 4, x))
+
+
 def test_quarter_turns_of_lists():
     x = [[[1.0], [2.0]], [[3.0], [4.0]]]
     np.testing.assert_array_equal(quarter_turn(x, 90)[..., 0], [[2, 4], [1, 3]])
@@ -164,6 +170,8 @@ def test_quarter_turns_of_lists():
         (lambda: params_of(small(4, temperature=0.0), images()), "temperature"),
         (lambda: params_of(Canonicalized(4, FrameScores(8, (2,), 3), PlainCNN()), images()), "scores"),
         (lambda: quarter_turn(images(), 45), "angle"),
+        (lambda: quarter_turn(images(), 90 * 10**17 + 1), "angle"),
+        (lambda: quarter_turn(images(), float("inf")), "angle"),
         (lambda: quarter_turn(jnp.ones((1, 4, 5, 1)), 90), "x"),
         (lambda: quarter_turn([[[1.0], [2.0]], [[3.0]]], 90), "x"),
         (lambda: quarter_turn(np.full((1, 1, 1), 2**40), 90), "x"),

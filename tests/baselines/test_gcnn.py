@@ -8,6 +8,7 @@ from registry import IMAGE_GROUPS
 
 import eqbook as eq
 from eqbook.baselines import SteerableNet, cnn_partner, gcnn, matching_width, parameter_count
+from eqbook.layers import LiftS2, SO3Conv, SO3Pool
 from eqbook.testing import assert_equivariant, relative_error, tolerance
 
 X = np.random.default_rng(0).normal(size=(3, 6, 6, 2))
@@ -93,6 +94,10 @@ def test_matching_width_is_the_closest(make):
         (lambda: gcnn(eq.cyclic(4), 16), "`channels`: expected channels of at least one layer"),
         (lambda: gcnn(eq.cyclic(4), (3,), filter_shape=(2, 2)), "Lift: `filter_shape`"),
         (lambda: cnn_partner(eq.Sequential(eq.Lift(eq.cyclic(3), 2))), "`net`: expected layers on the plane"),
+        (
+            lambda: cnn_partner(eq.Sequential(LiftS2(2), eq.Relu(), SO3Conv(2), SO3Pool())),
+            "`net`: expected layers on the plane, got LiftS2.* sphere",
+        ),
         (lambda: cnn_partner(eq.Dense(2)), "`net`: expected a Sequential"),
         (lambda: matching_width(lambda w: eq.Dense(w), 0, (1, 3)), "`parameters`"),
         (lambda: matching_width(lambda w: eq.Sequential(eq.Dense(5)), 100, (1, 3)), "`make`: expected more parameters"),

@@ -261,6 +261,7 @@ def test_regular_action_translates_functions_on_the_group(name):
     group = GROUPS[name]
     f = np.random.default_rng(0).normal(size=(2, group.order, 3)).astype(np.float32)
     action = eq.groups.RegularAction(group, axis=-2)
+    assert eq.groups.RegularAction(group, axis=np.int64(-2)) == action
     for g in group.elements:
         moved = action(g, f)
         for h in group.elements:

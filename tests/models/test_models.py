@@ -105,6 +105,7 @@ def test_patches_are_squares_of_the_image():
     assert cut.shape == (2, 6, 12)
     np.testing.assert_array_equal(cut[1, 4], x[1, 2:4, 2:4].reshape(-1))
     np.testing.assert_array_equal(patches(x.tolist(), 2), cut)
+    assert patches(x[:0], 2).shape == (0, 6, 12)
 
 
 def test_first_weights_are_gaussian():
@@ -161,6 +162,8 @@ def test_an_ensemble_learns():
     "call, words",
     [
         (lambda: resnet(19), "`depth`: expected one of 18, 34"),
+        (lambda: resnet([50]), r"`depth`: .* got \[50\]"),
+        (lambda: mixer(["S/16"]), "`size`: expected one of S/32"),
         (lambda: mixer("S/17"), "`size`: expected one of S/32"),
         (lambda: mixer("S/16", patch=0), "`patch`: expected an integer of at least 1"),
         (lambda: flax_recipe(4, 1, 8), "`batch_size`: expected at most 4"),

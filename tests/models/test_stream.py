@@ -60,7 +60,7 @@ def test_what_is_no_class_or_no_floating_image_is_refused(start):
     for wrong, words in ((-1, "got -1 .. 1"), (2, "got 0 .. 2")):
         other = y.copy()
         other[40] = wrong
-        with pytest.raises(ValueError, match=f"expected classes 0 .. 1, one for each output, {words}"):
+        with pytest.raises(ValueError, match=f"`batches`: expected classes 0 .. 1, one for each output, {words}"):
             train_on_stream(NET, start, batches_of(x, other, 64), [0.1], PLAIN)
     pictures = np.zeros(x.shape, np.uint8)
     with pytest.raises(ValueError, match="`batches`: expected images in floating numbers, got uint8"):
@@ -69,8 +69,21 @@ def test_what_is_no_class_or_no_floating_image_is_refused(start):
         train_on_stream(NET, start, batches_of(x, np.eye(2, dtype=np.float32)[y], 64), [0.1], PLAIN)
     with pytest.raises(ValueError, match=r"`batches`: expected a class for each of \(64,\) images, got shape \(63,\)"):
         train_on_stream(NET, start, [(x, y[1:])], [0.1], PLAIN)
+    with pytest.raises(ValueError, match="`batches`: expected at least one image in each batch"):
+        train_on_stream(NET, start, [(x[:0], y[:0])], [0.1], PLAIN)
     params, losses = train_on_stream(NET, start, [(x[:4].tolist(), y[:4].tolist())], [0.1], PLAIN)
     assert len(losses) == 1
+
+
+@pytest.mark.parametrize("batch", [3, np.zeros((2, 8, 8, 3), np.float32), (np.zeros((2, 8, 8, 3)),)], ids=type)
+def test_what_is_no_pair_is_refused(start, batch):
+    """Of an array, the first image would be taken for all images, and the second for their classes."""
+    for call in (
+        lambda: train_on_stream(NET, start, [batch], [0.1], PLAIN),
+        lambda: predict_on_stream(NET, start, [batch]),
+    ):
+        with pytest.raises(ValueError, match="`batches`: expected pairs of images and classes, got .*; see"):
+            call()
 
 
 def test_a_prediction_refuses_what_training_refuses_of_images(start):
