@@ -28,4 +28,5 @@ def cached_arrays(function: Callable) -> Callable:
             return function(*args, **kwargs)
         return kept(*args, **kwargs)
 
+    cached.cache_clear, cached.cache_info = kept.cache_clear, kept.cache_info
     return cached

@@ -539,6 +539,15 @@ def test_integers_are_numbers():
     np.testing.assert_allclose(so3.mean_over_rotations(values, 2), values @ so3.rotation_points(2)[1], rtol=1e-6)
 
 
+def test_rules_are_kept_until_their_cache_is_cleared():
+    first = so3.rotation_rule(2, 3)
+    assert so3.rotation_rule(2, 3)[0] is first[0] and not first[0].flags.writeable
+    so3.rotation_rule.cache_clear()
+    again = so3.rotation_rule(2, 3)
+    assert again[0] is not first[0]
+    np.testing.assert_array_equal(again[0], first[0])
+
+
 def test_the_missing_extra_is_named(monkeypatch):
     import sys
 
