@@ -43,8 +43,8 @@ class LiftS2(Layer):
 
     Kernels have the error of the rule on SO(3), in float64 as in float32. How far $K(x, Rx)$ is from $K(x, x)$ for a
     rotation $R$ shows it. Measured of the NTK for two hidden layers, the default rule and noise of bandwidth 4 to 8:
-    up to 4e-5 with relu. With `Erf` and one channel up to 6e-5 for signals of standard deviation 1, 7e-3 for 3, and 0.2
-    for 22 to 2000, where it saturates (median at bandwidth 4 about 1e-3); with three channels, of bandwidth 4 and 6, up
+    up to 1e-4 with relu. With `Erf` and one channel up to 6e-4 for signals of standard deviation 1, 7e-3 for 3, and 0.2
+    for 22 to 2000, where it saturates (median about 1e-3); with three channels, of bandwidth 4 and 6, up
     to 3e-6, 1e-3 and 1e-2. Scale signals to a variance of about 1, or raise `quadrature`.
 
     Args:

@@ -42,9 +42,9 @@ def default_quadrature(bandwidth: int, signed: bool = False) -> int:
     $10^{-4}$ with relu and $6 \cdot 10^{-4}$ with the error function (L = 4 to 8), and the Gram matrix of an orbit had
     eigenvalues down to $-1.3 \cdot 10^{-5}$ of the largest. It grows with the scale for a nonlinearity that saturates,
     whose dual is the steeper there: inputs of 10 and of 255 with the error function were off by $10^{-2}$ and
-    $3 \cdot 10^{-2}$. So is a signal that rotations about an axis keep: with itself it has its kink on a circle of
-    rotations, and its NTK is too small by $3 \cdot 10^{-4}$, with B = 30 by $2 \cdot 10^{-5}$. For such matrices take a
-    larger rule, a ridge above that, and inputs of unit scale.
+    $3 \cdot 10^{-2}$, in rare draws by up to 0.2 (see `LiftS2`). So is a signal that rotations about an axis keep: with
+    itself it has its kink on a circle of rotations, and its NTK is too small by $3 \cdot 10^{-4}$, with B = 30 by
+    $2 \cdot 10^{-5}$. For such matrices take a larger rule, a ridge above that, and inputs of unit scale.
 
     Args:
         bandwidth: L.
