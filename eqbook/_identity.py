@@ -140,10 +140,15 @@ def _in_code(code: CodeType, module: dict[str, Any], seen: dict[int, Any]) -> It
     for step, key, look in zip(steps, [*steps[1:], None], [*steps[2:], None, None]):
         if step.opname == "LOAD_GLOBAL" and step.argval not in counters:
             found = module.get(step.argval)
-            one = look is not None and look.opname == "BINARY_SUBSCR" and key.opname == "LOAD_CONST"
+            one = look is not None and _subscripts(look) and key.opname == "LOAD_CONST"
             if one and isinstance(found, dict):  # of a dictionary of settings this one counts
                 found = found.get(key.argval)
             yield from _walk(found, seen)
+
+
+def _subscripts(step: dis.Instruction) -> bool:
+    """Whether it takes an item: a binary operation among others from Python 3.14 on."""
+    return step.opname == "BINARY_SUBSCR" or (step.opname == "BINARY_OP" and step.argrepr == "[]")
 
 
 def _number(content: str | bytes) -> float:

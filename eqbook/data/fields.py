@@ -48,7 +48,8 @@ def smooth_random_fields(
         raise ValueError(f"`shape`: expected (height, width, channels), got {shape!r}.")
     height, width, channels = (check_int("shape", size, 1) for size in shape)
     check_int("n", n, 1)
-    check_number("correlation_length", correlation_length, positive=True)
+    if check_number("correlation_length", correlation_length, positive=True) > 1e100:
+        raise ValueError(f"`correlation_length`: expected a number of pixels up to 1e100, got {correlation_length!r}.")
     if wavelength is not None and check_number("wavelength", wavelength) < 2:
         raise ValueError(f"`wavelength`: expected a number of pixels, at least 2, or None, got {wavelength!r}.")
     noise = jax.random.normal(key, (n, height, width, channels), jnp.float32)

@@ -60,8 +60,10 @@ def format_idx(array: Shaped[np.ndarray, "..."]) -> bytes:
     """Write an array as an idx file; the inverse of `parse_idx`.
 
     Raises:
-        ValueError: if the format has no code for its dtype.
+        ValueError: if the format has no code for its dtype, or there is no axis.
     """
+    if array.ndim == 0:
+        raise ValueError("`array`: expected at least one axis, got a number; give it one.")
     if array.dtype not in _CODES:
         raise ValueError(f"`array`: expected one of {', '.join(map(str, _CODES))}, got {array.dtype}; convert it.")
     code = _CODES[array.dtype]

@@ -58,7 +58,10 @@ def onsager_energy(temperature: float) -> float:
         Onsager, "Crystal statistics. I. A two-dimensional model with an order-disorder transition", Physical Review 65,
         1944, https://doi.org/10.1103/PhysRev.65.117
     """
-    tanh = np.tanh(2 * _coupling(temperature))
+    K = _coupling(temperature)
+    if K < 1e-9:
+        return -2 * K  # the next term is K^2 smaller; below, squares of K would vanish in the end
+    tanh = np.tanh(2 * K)
     factor = 2 * tanh**2 - 1  # also sqrt(1 - k^2), up to its sign
     if factor == 0:
         return float(-1 / tanh)  # the product below is 0 times infinity, with limit 0

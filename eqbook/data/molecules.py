@@ -70,7 +70,13 @@ class Molecules:
         return self.energies - atoms
 
     def __getitem__(self, which: slice | np.ndarray) -> "Molecules":
-        """Some of the molecules: a slice, or an array of indices."""
+        """Some of the molecules: a slice, or an array of indices.
+
+        Raises:
+            ValueError: if `which` is a number.
+        """
+        if isinstance(which, int | np.integer):
+            raise ValueError(f"`which`: expected a slice or an array, got {which}; write [{which}:{which} + 1].")
         some = Molecules(self.charges[which], self.positions[which], self.energies[which], self.index[which])
         for array in (some.charges, some.positions, some.energies, some.index):
             array.flags.writeable = False

@@ -47,13 +47,18 @@ def check_store(store: Any) -> None:
         check_path("store", store)
 
 
-def check_training(net: Any, optimizer: Any) -> None:
-    """Raise unless there is a network that can be initialised and applied, and an optimiser of optax."""
+def check_hashable_net(net: Any) -> None:
+    """Raise unless there is a network that can be initialised and applied, and that programs can be kept for."""
     check_net("net", net)
     try:
         hash(net)
     except TypeError as error:
         raise ValueError(f"`net`: expected tuples in place of lists as attributes, got {shown(net)}.") from error
+
+
+def check_training(net: Any, optimizer: Any) -> None:
+    """Raise unless there is a network that can be initialised and applied, and an optimiser of optax."""
+    check_hashable_net(net)
     if not (callable(getattr(optimizer, "init", None)) and callable(getattr(optimizer, "update", None))):
         raise ValueError(f"`optimizer`: expected one of optax such as optax.sgd(0.1), got {shown(optimizer)}.")
 

@@ -1,5 +1,6 @@
 """Layers on groups: from data to feature maps on a group, convolution there, and the mean over the group."""
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -8,10 +9,17 @@ from eqbook._checks import check_int
 from eqbook._shown import shown
 from eqbook.groups.actions import PIXEL_GROUPS, Action, ImageAction, RegularAction, acts_on_pixels
 from eqbook.groups.finite import FiniteGroup
-from eqbook.layers.conv import Conv, check_padding, check_sides
+from eqbook.layers.conv import check_padding, check_sides
 from eqbook.layers.dense import check_weights, python_number
 from eqbook.layers.domain import Domain, OnGroup, in_words, naming, output_domain
 from eqbook.layers.layer import Layer
+
+
+def _planar_fan(layer: "Lift | GroupConv") -> int:
+    """Number of filter positions on the plane, $|F|$."""
+    if layer.filter_shape is None:
+        raise ValueError(f"{type(layer).__name__}: `fan`: expected a filter with pixels, got none; count the support.")
+    return math.prod(layer.filter_shape)
 
 
 @dataclass(frozen=True)
@@ -77,7 +85,7 @@ class Lift(Layer):
         """Whether the inputs are images."""
         return self.filter_shape is not None
 
-    fan = Conv.fan
+    fan = property(_planar_fan)
 
     def coordinates(self, size: int) -> tuple[int, ...]:
         """The support in vectors of `size` coordinates.
@@ -147,7 +155,7 @@ class GroupConv(Layer):
         """Whether the feature maps have pixels."""
         return self.filter_shape is not None
 
-    fan = Conv.fan
+    fan = property(_planar_fan)
 
     @property
     def elements(self) -> tuple[int, ...]:

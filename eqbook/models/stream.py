@@ -13,13 +13,12 @@ from jaxtyping import Array, Float, Int
 from eqbook._checks import check_finite, check_int, check_ndim
 from eqbook._shown import shown
 from eqbook.data.image_folder import batch_rows
-from eqbook.ensembles.arguments import check_training
+from eqbook.ensembles.arguments import check_hashable_net, check_training
 from eqbook.ensembles.losses import cross_entropy
 
 Batches = Iterable[tuple[Array, Array]]
 
 
-@partial(jax.jit, static_argnums=0)
 def initial_params(net: Any, key: jax.Array, x: Float[Array, "n h w c"]) -> Any:
     """Initial parameters of a network, by a program that is compiled once for each network.
 
@@ -27,8 +26,17 @@ def initial_params(net: Any, key: jax.Array, x: Float[Array, "n h w c"]) -> Any:
         net: module of flax.linen.
         key: random key.
         x: one image or more, of which only the shape and the dtype matter.
+
+    Raises:
+        ValueError: if `net` is not of its kind, or has lists as attributes.
     """
-    return net.init(key, x[:1])
+    check_hashable_net(net)
+    return _initial_params(net, key, x[:1])
+
+
+@partial(jax.jit, static_argnums=0)
+def _initial_params(net: Any, key: jax.Array, x: Float[Array, "1 h w c"]) -> Any:
+    return net.init(key, x)
 
 
 def train_on_stream(
@@ -93,9 +101,10 @@ def predict_on_stream(
         batches: images `[n, h, w, c]` in floating numbers and classes `[n]`, which are handed back as they are.
 
     Raises:
-        ValueError: if there is no batch, one is no pair, images are no floating numbers, or there is not one class for
-            each.
+        ValueError: if `net` is not of its kind, there is no batch, one is no pair, images are no floating numbers, or
+            there is not one class for each.
     """
+    check_hashable_net(net)
     _check_batches(batches)
     found = []
     for batch in batches:

@@ -30,6 +30,8 @@ def test_round_trip_of_types(dtype):
 def test_other_types_have_no_code():
     with pytest.raises(ValueError, match="`array`: expected one of .*got int64"):
         format_idx(np.zeros(3, np.int64))
+    with pytest.raises(ValueError, match="`array`: expected at least one axis, got a number"):
+        format_idx(np.zeros((), np.uint8))
 
 
 def test_header_is_that_of_the_format():

@@ -65,6 +65,11 @@ def test_digits_at_high_temperatures(temperature):
         assert kaufman_energy(side, temperature) == pytest.approx(-bonds * K, rel=bound)
 
 
+@pytest.mark.parametrize("temperature", [0.99e9, 1.01e9, 1e150, 1e200, 1e300])
+def test_energy_does_not_vanish_before_the_coupling(temperature):
+    assert onsager_energy(temperature) == pytest.approx(-2 / temperature, rel=1e-15)
+
+
 @pytest.mark.every(4)
 @pytest.mark.parametrize(
     ("algorithm", "side", "temperature"),

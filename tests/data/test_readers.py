@@ -275,6 +275,9 @@ def test_molecules_refuse_what_does_not_belong_together():
     charges[0, 0] = 3
     with pytest.raises(ValueError, match="`charges`: expected 0 or one of"):
         replace(some, charges=charges)
+    for number in (1, np.int64(1)):
+        with pytest.raises(ValueError, match=r"`which`: expected a slice or an array, got 1; write \[1:1 \+ 1\]"):
+            molecules[number]
 
 
 # PathMNIST

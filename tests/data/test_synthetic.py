@@ -54,6 +54,7 @@ def test_other_shapes_and_saturated_colours():
         ((1, (8, 0, 1), 1.0), "`shape`"),
         ((1, (8, 8, 1), 0.0), "`correlation_length`"),
         ((1, (8, 8, 1), np.inf), "`correlation_length`"),
+        ((1, (8, 8, 1), 1e200), "`correlation_length`: expected a number of pixels up to 1e100, got 1e.200"),
         ((1, (8, 8, 1), 1.0, 1.0), "`wavelength`: expected a number of pixels, at least 2"),
         ((1, (8, 8), 1.0), "`shape`: expected .height, width, channels., got .8, 8."),
         ((1, (4, 4, 1), 1000.0, 3.0), "no frequency of the grid lies in the band"),

@@ -182,3 +182,10 @@ def test_other_rotations_as_the_message_advises():
     assert images.shape == (12, 4, 4, 1) and targets.shape == (12, 1)
     net = eq.Sequential(eq.Conv(2, (3, 3)), eq.Relu(), eq.GlobalAvgPool(), eq.Dense(1))
     assert eq.gram(net, images, kinds="ntk").ntk.shape == (12, 12)
+
+
+def test_filter_positions_are_those_on_the_plane():
+    for layer in (eq.Lift, eq.GroupConv):
+        assert layer(C4, 1, (3, 5)).fan == 15
+        with pytest.raises(ValueError, match=f"{layer.__name__}: `fan`: expected a filter with pixels, got none"):
+            _ = layer(C4, 1).fan

@@ -1,14 +1,33 @@
 """Training on batches, from memory and from wherever else."""
 
+import flax.linen as nn
 import jax
 import numpy as np
 import optax
 import pytest
 
-from eqbook.models import MLPMixer, batches_of, flax_momentum, flax_rates, predict_on_stream, train_on_stream
+from eqbook.models import (
+    MLPMixer,
+    batches_of,
+    flax_momentum,
+    flax_rates,
+    initial_params,
+    predict_on_stream,
+    train_on_stream,
+)
 
 NET = MLPMixer(4, 1, 8, 8, 8, 2)
 PLAIN = optax.identity()
+
+
+class Listed(nn.Module):
+    """A network with a list as attribute, which cannot be hashed."""
+
+    widths: list
+
+    @nn.compact
+    def __call__(self, x):
+        return nn.Dense(self.widths[0])(x.reshape(len(x), -1))
 
 
 def some(count=64):
@@ -94,6 +113,19 @@ def test_a_prediction_refuses_what_training_refuses_of_images(start):
     for classes, shape in ((y[1:], r"\(63,\)"), (y[:, None], r"\(64, 1\)")):
         with pytest.raises(ValueError, match=rf"a class for each of \(64,\) images, got shape {shape}"):
             predict_on_stream(NET, start, [(x, y), (x, classes)])
+
+
+def test_networks_that_no_program_can_be_kept_for_are_refused(start):
+    x, y = some()
+    for call in (
+        lambda net: initial_params(net, jax.random.key(0), x),
+        lambda net: train_on_stream(net, start, [(x, y)], [0.1], PLAIN),
+        lambda net: predict_on_stream(net, start, [(x, y)]),
+    ):
+        with pytest.raises(ValueError, match="`net`: expected tuples in place of lists as attributes, got Listed"):
+            call(Listed([3]))
+        with pytest.raises(ValueError, match="`net`: expected a network, got the class MLPMixer; call it"):
+            call(MLPMixer)
 
 
 @pytest.mark.parametrize(
