@@ -16,6 +16,7 @@ CUT = dict(
     bias_widths=(1,),
     bias_second=1,
     bias_networks=(60,),
+    other_bias=(("D_4", "erf"),),
     shallow_networks=60,
     stored_widths=(1,),
     stored_pool=10,
@@ -51,6 +52,8 @@ def test_records_what_it_measured(run_paper_profile, quick_to_compile, no_exact_
         assert recorded.quantity(key) == quantity
     noise = recorded.values["measured"]["noise"]["C_4 erf ntk"]
     assert noise == {str(N): value for N, (value, _) in names["noise"]["C_4", "erf", "ntk"].items()}
+    found = recorded.values["measured"]["other_bias"]["D_4 erf features"]
+    assert found == {"1": list(names["other_bias"]["D_4", "erf"]["features"][1])}
     for table in ("comparison", "stored_table", "exponent_table"):
         columns = [row[-2:] for row in names[table].rows if not isinstance(row, str)]
         assert columns and all(middle == build for middle, build in columns), "this build is the recorded run"

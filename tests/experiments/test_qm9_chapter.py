@@ -22,6 +22,7 @@ CUT = dict(
     icosahedron_pools=(8, 16, 8, 4),
     mlp_pool=16,
     mlp_element_pool=8,
+    coulomb_pool=8,
     rule_pool=8,
     dense_up_to=8,
     all_ridges_up_to=8,
@@ -67,9 +68,11 @@ def test_records_what_it_measured_and_solves_the_largest_by_iteration(run_paper_
         "MLP, slots",
         "MLP, elements",
         "SO(3), slots, smooth",
+        "Coulomb matrix",
     ]
-    assert [list(curve) for curve in kept.values()] == [[4, 8], [4, 8, 16], [4, 8], [4], [4, 8, 16], [4, 8], [4, 8]]
-    for name in ("MLP, slots", "MLP, elements"):  # by factors and by the chapter's other solvers
+    sizes = [[4, 8], [4, 8, 16], [4, 8], [4], [4, 8, 16], [4, 8], [4, 8], [4, 8]]
+    assert [list(curve) for curve in kept.values()] == sizes
+    for name in ("MLP, slots", "MLP, elements", "Coulomb matrix"):  # by factors and by the chapter's other solvers
         for size, found in kept[name].items():
             for target, tested in found["errors"].items():
                 np.testing.assert_allclose(tested, names["errors"][name, target][size], rtol=1e-3, atol=1)
