@@ -17,6 +17,7 @@ CUT = dict(
     bias_second=1,
     bias_networks=(60,),
     other_bias=(("D_4", "erf"),),
+    bias_again=(7,),
     shallow_networks=60,
     stored_widths=(1,),
     stored_pool=10,
@@ -54,6 +55,8 @@ def test_records_what_it_measured(run_paper_profile, quick_to_compile, no_exact_
     assert noise == {str(N): value for N, (value, _) in names["noise"]["C_4", "erf", "ntk"].items()}
     found = recorded.values["measured"]["other_bias"]["D_4 erf features"]
     assert found == {"1": list(names["other_bias"]["D_4", "erf"]["features"][1])}
+    again = eq.results.read("gcnn_convergence_again").values["7"]
+    assert again["ntk"] == {"1": list(names["again"]["7"]["ntk"][1])}
     for table in ("comparison", "stored_table", "exponent_table"):
         columns = [row[-2:] for row in names[table].rows if not isinstance(row, str)]
         assert columns and all(middle == build for middle, build in columns), "this build is the recorded run"
