@@ -105,7 +105,7 @@ def test_derivatives_where_the_image_is_smaller_than_half_a_filter(x64):
 def test_a_filter_larger_than_the_image(shape):
     """XLA's own code for this case is another one, many times as slow: the image is given with its border."""
     n, h, w = shape
-    x, W = normal(0, (n, h, w, 3), jnp.float32), normal(1, (5, 5, 3, 2), jnp.float32)
+    x, W = normal(0, (n, h, w, 5), jnp.float32), normal(1, (5, 5, 5, 7), jnp.float32)
     border = ((2, 2), (2, 2))
 
     def everything(f):
@@ -117,6 +117,25 @@ def test_a_filter_larger_than_the_image(shape):
         assert relative_error(mine, other) < tolerance(jnp.float32, 25 * n * h * w)
     text = jax.jit(partial(correlate, border=border)).lower(x, W).as_text()
     assert ("optimization_barrier" in text) == (min(h, w) < 5)
+
+
+@pytest.mark.parametrize(("c", "f", "narrow"), [(1, 16, True), (4, 16, True), (5, 16, False), (3, 17, False)])
+def test_few_channels_are_products_of_matrices(c, f, narrow):
+    """So are derivatives in few channels; that in the filter, whose sums are long, stays XLA's convolution."""
+    x, W = normal(0, (3, 8, 9, c), jnp.float32), normal(1, (3, 3, c, f), jnp.float32)
+    border, ct = ((1, 1), (1, 1)), normal(2, (3, 8, 9, f), jnp.float32)
+
+    def derivatives(f):
+        return jax.jit(lambda: jax.vjp(partial(f, border=border), x, W)[1](ct))()
+
+    found = correlate(x, W, border), *derivatives(correlate)
+    expected = by_jax(x, W, border), *derivatives(by_jax)
+    for mine, other in zip(found, expected, strict=True):
+        assert relative_error(mine, other) < tolerance(jnp.float32, 9 * 16 * 72)
+    in_filter = jax.jit(lambda W: jax.vjp(partial(correlate, x, border=border), W)[1](ct)).lower(W).as_text()
+    assert "stablehlo.convolution" in in_filter
+    forward = jax.jit(partial(correlate, border=border)).lower(x, W).as_text()
+    assert ("stablehlo.convolution" in forward) != narrow
 
 
 def test_dtypes_are_promoted(x64):
