@@ -3,11 +3,10 @@
 `jax.lax.conv_general_dilated` alone is slow there on the CPU, for four reasons. Its derivatives are convolutions with
 other orders of axes, for which XLA has no fast code inside of a loop; a batch of filters, which `vmap` over networks
 makes, turns it into a grouped convolution; few channels it gathers number by number; and for a filter that is larger
-than its image XLA has no fast code either.
-Here filters of 3 by 3 pixels go to `eqbook.networks.winograd` where that is quicker, on an accelerator those of many
-networks. The others are a primitive whose derivatives are convolutions of the same kind, with the axes brought into
-order first; a batch of filters makes it a matrix product, as do few channels and an array whose type names devices; and a
-small image is given its border first.
+than its image XLA has no fast code either. Here filters of 3 by 3 pixels go to `eqbook.networks.winograd` where that is
+quicker, on an accelerator those of many networks. The others are a primitive whose derivatives are convolutions of the
+same kind, with the axes brought into order first; a batch of filters makes it a matrix product, as do few channels and
+an array whose type names devices; and a small image is given its border first.
 """
 
 import itertools
