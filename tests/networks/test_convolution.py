@@ -136,6 +136,8 @@ def test_few_channels_are_products_of_matrices(c, f, narrow):
     assert "stablehlo.convolution" in in_filter
     forward = jax.jit(partial(correlate, border=border)).lower(x, W).as_text()
     assert ("stablehlo.convolution" in forward) != narrow
+    many = jax.ShapeDtypeStruct((2**14, *x.shape[1:]), x.dtype)
+    assert "stablehlo.convolution" in jax.jit(partial(correlate, border=border)).lower(many, W).as_text()
 
 
 def test_dtypes_are_promoted(x64):
