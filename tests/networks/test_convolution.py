@@ -134,6 +134,8 @@ def test_few_channels_are_products_of_matrices(c, f, narrow):
         assert relative_error(mine, other) < tolerance(jnp.float32, 9 * 16 * 72)
     in_filter = jax.jit(lambda W: jax.vjp(partial(correlate, x, border=border), W)[1](ct)).lower(W).as_text()
     assert "stablehlo.convolution" in in_filter
+    in_images = jax.linear_transpose(partial(correlate, W=W, border=border), x)
+    assert "stablehlo.convolution" not in jax.jit(in_images).lower(ct).as_text()
     forward = jax.jit(partial(correlate, border=border)).lower(x, W).as_text()
     assert ("stablehlo.convolution" in forward) != narrow
     many = jax.ShapeDtypeStruct((2**14, *x.shape[1:]), x.dtype)
