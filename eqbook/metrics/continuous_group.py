@@ -78,12 +78,7 @@ def rkhs_norm(law: EnsembleLaw, t: float, schedule: Schedule | None = None) -> F
     References:
         Aronszajn, "Theory of Reproducing Kernels", 1950.
     """
-    # In units of powers of 2: the square of a norm that fits may not, and nothing is rounded.
-    a, exponents = _in_units(_coefficients(law, t, schedule))
-    mean, others = _in_units(law.train_mean(t, schedule))
-    half, odd = jnp.divmod(exponents + others, 2)
-    squared = jnp.ldexp(jnp.sum(a * mean, axis=0), odd)
-    return check_range("law", jnp.ldexp(jnp.sqrt(jnp.maximum(squared, 0)), half))
+    return check_range("law", _root_of_product(_coefficients(law, t, schedule), law.train_mean(t, schedule)))
 
 
 def continuous_group_bound(
@@ -209,9 +204,19 @@ def _coefficients(law: EnsembleLaw, t: float, schedule: Schedule | None) -> Floa
     """$H_t Y$, read off the mean: with the unit matrix for the kernel rows that is all that is left of it."""
     if not isinstance(law, EnsembleLaw):
         raise ValueError(f"`law`: expected an EnsembleLaw, got {type(law).__name__}; write eq.EnsembleLaw(ntk, y=y).")
-    return law.mean(jnp.eye(len(law.eigenvalues), dtype=law.eigenvalues.dtype), t, schedule)
+    return law.mean(np.eye(len(law.eigenvalues), dtype=law.eigenvalues.dtype), t, schedule)
 
 
+@jax.jit  # one by one, these operations would take longer to compile than to run
+def _root_of_product(x: Float[Array, "n k"], y: Float[Array, "n k"]) -> Float[Array, " k"]:
+    r"""$\sqrt{\sum_j x_j y_j}$ in units of powers of 2: the square of a root that fits may not, and nothing is rounded."""
+    (x, exponents), (y, others) = _in_units(x), _in_units(y)
+    half, odd = jnp.divmod(exponents + others, 2)
+    squared = jnp.ldexp(jnp.sum(x * y, axis=0), odd)
+    return jnp.ldexp(jnp.sqrt(jnp.maximum(squared, 0)), half)
+
+
+@jax.jit
 def _in_units(x: Float[Array, "n k"]) -> tuple[Float[Array, "n k"], Int[Array, " k"]]:
     """$x_j / 2^{e_j}$ and $e_j$, so that the largest entry of a column lies between 1/2 and 1."""
     exponents = jnp.frexp(jnp.max(jnp.abs(x), axis=0))[1]
