@@ -209,7 +209,7 @@ def _coefficients(law: EnsembleLaw, t: float, schedule: Schedule | None) -> Floa
 
 @jax.jit  # one by one, these operations would take longer to compile than to run
 def _root_of_product(x: Float[Array, "n k"], y: Float[Array, "n k"]) -> Float[Array, " k"]:
-    r"""$\sqrt{\sum_j x_j y_j}$ in units of powers of 2: the square of a root that fits may not, and nothing is rounded."""
+    r"""$\sqrt{\sum_j x_j y_j}$ in units of powers of 2: the square of a root that fits may not fit."""
     (x, exponents), (y, others) = _in_units(x), _in_units(y)
     half, odd = jnp.divmod(exponents + others, 2)
     squared = jnp.ldexp(jnp.sum(x * y, axis=0), odd)
