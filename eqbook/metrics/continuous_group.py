@@ -190,7 +190,7 @@ def continuous_group_constant(
         return jnp.matmul(norms, constants, precision="highest")
 
     products = jax.lax.map(member, jax.random.split(key, members))  # [members, n]
-    # In units of powers of 2, as for `rkhs_norm`.
+    # In units of powers of 2, as for `_root_of_product`.
     flat, exponents = _in_units(x_train.reshape(len(x_train), -1).T)
     norms = jnp.ldexp(jnp.linalg.norm(flat, axis=0), exponents)
     weight = jnp.matmul(norms, jnp.abs(a), precision="highest")  # [k]
