@@ -93,7 +93,10 @@ def _compute(x, W, *, border, precision, adjoint):
 
 
 def _is_narrow(x, W, border):
-    """Whether products of matrices are the faster way: on a CPU, for filters smaller than the output.
+    """Whether products of matrices are the faster way.
+
+    They are on a CPU, for at most 16 channels of the output and at most 4 of the input, or more than of the output (as
+    a derivative in images has), filters of at most 25 pixels, no more than the output has, and copies that fit a cache.
 
     XLA gathers what a filter sees number by number where few channels follow each other. In a loop on two cores, 64
     images of 32 by 32 pixels, from 3 to 16 channels, take it 2.1 ms, and 0.9 ms this way; derivatives in the images 4.2

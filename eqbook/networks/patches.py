@@ -18,11 +18,11 @@ class PatchConv(nn.Module):
 
     A member axis added by `vmap` turns `flax.linen.Conv` into a grouped convolution, and inside a loop over steps XLA
     has no fast code for its derivatives on the CPU: both are slow there. For many members this one is a product of
-    patches of the image with the filters, and in a loop it is a convolution with derivatives that XLA computes
-    quickly (`eqbook.networks.convolution`). Filters of 3 by 3 pixels on images with even sides are applied with 4/9 of
-    the multiplications where that is quicker, on a CPU and for many members on an accelerator
-    (`eqbook.networks.winograd`). Parameters have the names, shapes and initial law of `flax.linen.Conv`, so the two can
-    exchange them.
+    patches of the image with the filters, and in a loop it is a convolution with derivatives that XLA computes quickly
+    or, with few channels, products of matrices (`eqbook.networks.convolution`). Filters of 3 by 3 pixels on images with
+    even sides are applied with 4/9 of the multiplications where that is quicker, on a CPU and for many members on an
+    accelerator (`eqbook.networks.winograd`). Parameters have the names, shapes and initial law of `flax.linen.Conv`, so
+    the two can exchange them.
 
     Args:
         features: channels of the output.
