@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 
 from eqbook.grams import workers
+from eqbook.grams.methods.by_peak import ByPeak
 from eqbook.grams.methods.displacements import Displacements
 from eqbook.grams.methods.images import Images
 from eqbook.grams.methods.literal import Literal
@@ -115,6 +116,8 @@ def _sphere(body: tuple[Layer, ...], head: tuple[Layer, ...], shape: tuple[int, 
     if program is None:
         return None
     size = quadrature_size(lift.quadrature, bandwidth, signed(Sequential(*body, *head)))
+    if isinstance(lift.quadrature, tuple):
+        return Images(ByPeak(program, bandwidth, size, lift.quadrature), head, _large_tile())
     # On a group a pair takes a tenth of a microsecond: of small tiles, what comes once for a tile would be most.
     return Images(Sphere(program, bandwidth, size), head, 1024 if isinstance(size, str) else _large_tile())
 

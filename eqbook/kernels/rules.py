@@ -34,11 +34,14 @@ class Rule:
             $E[\sigma'(u)\sigma'(v)]$.
         near: from the factors and sizes of both inputs and their semivariance to the same two and the semivariance of
             $\sigma(u)$ and $\sigma(v)$; `None` for a layer that loses no digits by the covariance.
+        cosine: from the factors of both inputs and their covariance to the number between -1 and 1 at whose ends the
+            dual is singular; `None` for a layer whose dual is nowhere singular.
     """
 
     scales: Callable[[Scalar], Scales]
     dual: Callable[[Scales, Scales, Scalar], tuple[Scalar, Scalar]]
     near: Callable[[Scales, Scales, Scales, Scalar], tuple[Scalar, Scalar, Scalar]] | None = None
+    cosine: Callable[[Scales, Scales, Scalar], Scalar] | None = None
 
     def variance(self, a: Scalar) -> Scalar:
         r"""$E[\sigma(u)^2]$ for $u \sim N(0, a)$: the dual of coinciding inputs."""
@@ -75,6 +78,21 @@ def _erf(one: Scales, two: Scales, c: Scalar) -> tuple[Scalar, Scalar]:
     # Scales are 0 where a pixel is outside; 0 times the slope there would not be 0 in a derivative.
     rest = jnp.where(both > 0, jnp.clip(rest, float(jnp.finfo(r.dtype).tiny), 1), 1)
     return 2 / math.pi * arcsin(r, rest), 4 / math.pi * both * arcsin_slope(r, rest)
+
+
+def _cosine(one: Scales, two: Scales, c: Scalar) -> Scalar:
+    r"""$c / \sqrt{ab}$, of factors whose second is the inverse root of the variance."""
+    return c * (one[1] * two[1])
+
+
+def _erf_cosine(one: Scales, two: Scales, c: Scalar) -> Scalar:
+    r"""$2c / \sqrt{(1 + 2a)(1 + 2b)}$."""
+    return 2 * c * (one[0] * two[0])
+
+
+def _plain_cosine(one: Scales, two: Scales, c: Scalar) -> Scalar:
+    r"""$c / \sqrt{ab}$, of factors that are the variances."""
+    return c * (safe_inverse(safe_sqrt(one[0])) * safe_inverse(safe_sqrt(two[0])))
 
 
 def _norm(one: Scales, two: Scales, c: Scalar) -> tuple[Scalar, Scalar]:
@@ -122,12 +140,12 @@ def rule(layer: Layer, positive: bool = False) -> Rule | None:
         positive: whether the covariances that come in are known to be at least 0.
     """
     if isinstance(layer, Relu):
-        return Rule(_root_scales, partial(_relu, positive), partial(_near_relu, positive))
+        return Rule(_root_scales, partial(_relu, positive), partial(_near_relu, positive), _cosine)
     if isinstance(layer, Erf):
-        return Rule(_erf_scales, _erf)
+        return Rule(_erf_scales, _erf, cosine=_erf_cosine)
     if isinstance(layer, LayerNorm):
         return Rule(_root_scales, _norm, _near_norm)
     if isinstance(layer, Activation):
         dual = partial(quadrature_dual, layer.function, layer.nodes)
-        return Rule(lambda a: (a,), lambda one, two, c: dual(one[0], two[0], c))
+        return Rule(lambda a: (a,), lambda one, two, c: dual(one[0], two[0], c), cosine=_plain_cosine)
     return None

@@ -1,14 +1,18 @@
 """Layers on the sphere and on its rotations, SO(3)."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import Literal
+from itertools import pairwise
+from typing import Any, Literal
 
 from eqbook._checks import check_int
 from eqbook._shown import shown
 from eqbook.groups.polyhedral import POLYHEDRA
-from eqbook.layers.dense import check_weights, python_number
+from eqbook.layers.dense import check_std, check_weights, python_number
 from eqbook.layers.domain import Domain, OnRotations, in_words, output_domain
 from eqbook.layers.layer import Layer
+
+ByPeak = tuple[tuple[float, int], ...]  # heights up to which the rules of these sizes serve
 
 
 def check_quadrature(name: str, quadrature: int | str, minimum: int = 1) -> int | str:
@@ -30,6 +34,36 @@ def check_quadrature(name: str, quadrature: int | str, minimum: int = 1) -> int 
             f"`{name}`: expected the size of a rule, an integer, or one of {names}, got {shown(quadrature)}."
         )
     return quadrature
+
+
+def check_by_peak(name: str, quadrature: Sequence) -> ByPeak:
+    """Heights of peaks and the sizes of the rules that serve up to them.
+
+    Args:
+        name: of the argument, for the message.
+        quadrature: pairs of a height and a size, both rising, the last height 1.
+
+    Raises:
+        ValueError: if it is anything else.
+    """
+    pairs = tuple(tuple(pair) if isinstance(pair, list | tuple) else (pair,) for pair in quadrature)
+    if not pairs or any(len(pair) != 2 for pair in pairs):
+        raise ValueError(
+            f"`{name}`: expected pairs of a height and a size, such as ((0.5, 6), (1, 10)), got {shown(quadrature)}."
+        )
+    heights = tuple(check_std(name, "height", height) for height, _ in pairs)
+    sizes = tuple(check_int(f"{name}: size", python_number(name, "size", size), 1) for _, size in pairs)
+    if not (rises((0.0, *heights)) and rises(sizes) and heights[-1] == 1):
+        raise ValueError(
+            f"`{name}`: expected heights that rise from above 0 to 1, and sizes that rise with them, got "
+            f"{shown(quadrature)}; sort the pairs, and give the last one the height 1."
+        )
+    return tuple(zip(heights, sizes, strict=True))
+
+
+def rises(row: Sequence[float]) -> bool:
+    """Whether each number is larger than the one before."""
+    return all(a < b for a, b in pairwise(row))
 
 
 @dataclass(frozen=True)
@@ -60,11 +94,14 @@ class LiftS2(Layer):
             group in `SO3Conv` and the mean over it in `SO3Pool`. It is equivariant under this group exactly, finite or
             infinite, and an approximation of the network on SO(3) with few points: what the nonlinearities make of the
             correlation of two signals differs behind the pooling from degree 3, 4 or 6 on. The kernel is exact for any
-            bandwidth, and Gram matrices have no negative eigenvalues but for rounding.
+            bandwidth, and Gram matrices have no negative eigenvalues but for rounding. Or pairs of a height and a size,
+            such as `((0.3, 4), (0.6, 6), (1, 12))`: in `eqbook.gram` a pair of inputs takes the first rule whose height
+            is not below that of its peak, see `eqbook.grams.methods.by_peak`. Finite networks, inputs with themselves
+            and the literal recursion take the last.
 
     Raises:
-        ValueError: if an argument is of the wrong kind, the rule is too small for the bandwidth, or no group has that
-            name.
+        ValueError: if an argument is of the wrong kind, a rule is too small for the bandwidth, heights or sizes do not
+            rise, or no group has that name.
 
     References:
         Misof, Kessel, Gerken, "Equivariant Neural Tangent Kernels", 2025, https://arxiv.org/abs/2406.06504
@@ -75,18 +112,24 @@ class LiftS2(Layer):
     b_std: float = 0.0
     _: KW_ONLY
     bandwidth: int | None = None
-    quadrature: int | Literal["tetrahedron", "cube", "icosahedron"] | None = None
+    quadrature: int | Literal["tetrahedron", "cube", "icosahedron"] | ByPeak | None = None
 
     def __post_init__(self) -> None:
         check_weights(self)
-        for name, check in (("bandwidth", check_int), ("quadrature", check_quadrature)):
-            if getattr(self, name) is not None:
-                number = python_number("LiftS2", name, getattr(self, name))
-                object.__setattr__(self, name, check(f"LiftS2: {name}", number, 1))
-        if isinstance(self.quadrature, int) and self.quadrature < (self.bandwidth or 1):
-            raise ValueError(
-                f"LiftS2: `quadrature`: expected at least the bandwidth {self.bandwidth}, got {self.quadrature}."
-            )
+        if isinstance(self.quadrature, list | tuple):
+            object.__setattr__(self, "quadrature", check_by_peak("LiftS2: quadrature", self.quadrature))
+            least: Any = self.quadrature[0][1]
+        else:
+            self._check("quadrature", check_quadrature)
+            least = self.quadrature
+        self._check("bandwidth", check_int)
+        if isinstance(least, int) and least < (self.bandwidth or 1):
+            raise ValueError(f"LiftS2: `quadrature`: expected at least the bandwidth {self.bandwidth}, got {least}.")
+
+    def _check(self, name: str, check: Callable) -> None:
+        if getattr(self, name) is not None:
+            number = python_number("LiftS2", name, getattr(self, name))
+            object.__setattr__(self, name, check(f"LiftS2: {name}", number, 1))
 
 
 @dataclass(frozen=True)

@@ -61,12 +61,18 @@ class Sphere:
         """NNGP and NTK, `[pairs]`, for features with the pairs along their last axis."""
         # Stored before they are used many times over: the inputs that were picked, and the parts of the series.
         features = stored(true, lambda inputs: self._features(*inputs), (one, two))
-        if isinstance(self.size, str):
-            table, weights = rotation_rule(self.bandwidth, self.size)
+        return self.at_size(self.size, features, one, two, true, ntk)
+
+    def at_size(
+        self, size: int | str, features: Field, one: Features, two: Features, true: Bool[Array, ""], ntk: bool
+    ) -> Pair:
+        """NNGP and NTK of pairs by a rule, from the products of their coefficients, `[features, pairs]`."""
+        if isinstance(size, str):
+            table, weights = rotation_rule(self.bandwidth, size)
             return self._mean(at_points(features, table), one, two, true, ntk, weights)
-        rule = separable_rule(self.bandwidth, self.size)
+        rule = separable_rule(self.bandwidth, size)
         start = separable_correlation(features, rule, partial(stored, true, jnp.concatenate))
-        return self._mean(start, one, two, true, ntk, rule.weights[: 2 * self.size**2])
+        return self._mean(start, one, two, true, ntk, rule.weights[: 2 * size**2])
 
     def itself(self, one: Features, true: Bool[Array, ""], ntk: bool) -> Pair:
         """NNGP and NTK of each input with itself, `[pairs]`."""

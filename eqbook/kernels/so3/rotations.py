@@ -23,7 +23,7 @@ from eqbook.groups.polyhedral import POLYHEDRA
 from eqbook.kernels.cached import cached_arrays
 from eqbook.kernels.so3.angles import matrix_to_angles
 from eqbook.kernels.so3.wigner import wigner_table
-from eqbook.layers.sphere import check_quadrature
+from eqbook.layers.sphere import ByPeak, check_by_peak, check_quadrature
 
 Points = tuple[Float[np.ndarray, "points 3"], Float[np.ndarray, " points"]]
 Rule = tuple[Float[np.ndarray, "features points"], Float[np.ndarray, " points"]]
@@ -54,23 +54,26 @@ def default_quadrature(bandwidth: int, signed: bool = False) -> int:
     return bandwidth + 10 if signed else max(10, bandwidth + 4)
 
 
-def quadrature_size(quadrature: int | str | None, bandwidth: int, signed: bool = False) -> int | str:
-    """The size asked for, the default if `None`.
+def quadrature_size(quadrature: int | str | ByPeak | None, bandwidth: int, signed: bool = False) -> int | str:
+    """The size asked for, the default if `None`, the largest of several.
 
     Args:
-        quadrature: size asked for, the name of a group, or `None`.
+        quadrature: size asked for, the name of a group, heights and sizes as for `LiftS2`, or `None`.
         bandwidth: of the signals.
         signed: as for `default_quadrature`.
 
     Raises:
-        ValueError: if it is smaller than the bandwidth, or no such name.
+        ValueError: if one is smaller than the bandwidth, or no such name.
     """
     if quadrature is None:
         return default_quadrature(bandwidth, signed)
-    size = check_quadrature("quadrature", quadrature)
-    if not isinstance(size, str) and size < bandwidth:
-        raise ValueError(f"`quadrature`: expected at least the bandwidth of the signals, {bandwidth}, got {size}.")
-    return size
+    if isinstance(quadrature, list | tuple):
+        sizes = [size for _, size in check_by_peak("quadrature", quadrature)]
+    else:
+        sizes = [check_quadrature("quadrature", quadrature)]
+    if not isinstance(sizes[0], str) and sizes[0] < bandwidth:
+        raise ValueError(f"`quadrature`: expected at least the bandwidth of the signals, {bandwidth}, got {sizes[0]}.")
+    return sizes[-1]
 
 
 @cached_arrays
