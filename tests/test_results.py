@@ -559,6 +559,24 @@ def test_a_recorded_value_that_is_no_number_is_named_with_its_chapter(folder, ke
         results.comparison([Row("x", None, key)], "chapter")
 
 
+def test_a_value_inside_of_a_recorded_one_has_both_names(folder):
+    found = Quantity(2.0, interval=(1.5, 2.5))
+    results.write("chapter", SETTINGS, VALUES | {"size 4": {"mae": found, "sets": 2}}, 1)
+    recorded = results.read("chapter")
+    assert recorded.quantity("size 4", "mae") == found and recorded.quantity("size 4", "sets") == Quantity(2.0)
+    assert recorded.quantity("size 4", "rmse") is recorded.quantity("size 5", "mae") is None
+    assert recorded.quantity("jax", "mae") is None
+    with pytest.raises(ResultsError, match="`size 4`: expected a number"):
+        recorded.quantity("size 4")
+    (row,) = results.comparison([Row("x", None, ("size 4", "mae"))], "chapter").rows
+    assert row[2] == str(found)
+    for key in ((), ("size 4", None)):
+        (row,) = results.comparison([Row("x", None, key)], "chapter").rows
+        assert row[2] == "not recorded"
+    with pytest.raises(ValueError, match="`key` and `record` text or None"):
+        results.comparison([Row("x", None, ("size 4", 3))], "chapter")
+
+
 def test_an_entry_of_a_curve_is_named_by_an_integer():
     curve = results.paper_values("fashion_mnist")["osp_mnist_c4"]
     with pytest.raises(ResultsError, match="`index`: expected 0 .. 10, got True"):

@@ -40,20 +40,28 @@ class Recorded:
     commit: str
     wall_time_s: float
 
-    def quantity(self, key: str) -> Quantity | None:
+    def quantity(self, key: str, *inner: str) -> Quantity | None:
         """The value `key` with its uncertainty, or `None` if the run did not record it.
+
+        Args:
+            key: name of the value.
+            inner: names inside of it, if it is a dictionary.
 
         Raises:
             ResultsError: if the run recorded something else under this name, such as a list.
         """
-        if key not in self.values:
-            return None
+        found: Any = self.values
+        for name in (key, *inner):
+            if not isinstance(found, Mapping) or name not in found:
+                return None
+            found = found[name]
         try:
-            return Quantity.from_json(self.values[key])
+            return Quantity.from_json(found)
         except ValueError as error:
+            where = "".join(f"[{name!r}]" for name in (key, *inner))
             raise ResultsError(
-                f"`{key}`: expected a number in the recorded run of {self.chapter!r}, got "
-                f"{str(self.values[key])[:80]}; name a key with a number, or read `values[{key!r}]` yourself."
+                f"`{key}`: expected a number in the recorded run of {self.chapter!r}, got {str(found)[:80]}; name a "
+                f"key with a number, or read `values{where}` yourself."
             ) from error
 
     def __str__(self) -> str:

@@ -23,14 +23,14 @@ class Row:
     Attributes:
         label: what the number is, in words.
         build: what this build has found.
-        key: name of the value in the recorded run, or `None`.
+        key: name of the value in the recorded run, or `None`; of a value inside of another one, both names.
         paper: what the paper says, or `None` if it says nothing.
         record: name of another recorded run for this row; `None` is that of the table.
     """
 
     label: str
     build: Quantity | None
-    key: str | None = None
+    key: str | tuple[str, ...] | None = None
     paper: Quantity | None = None
     record: str | None = None
 
@@ -153,7 +153,8 @@ def comparison(
     for row in lines:
         if not isinstance(row, Row):
             raise ValueError(f"`rows`: expected each to be a `Row`, got {row!r}.")
-        if not isinstance(row.label, str) or not all(isinstance(name, str | None) for name in (row.key, row.record)):
+        names = row.key if isinstance(row.key, tuple) else (row.key,)
+        if not isinstance(row.label, str) or not all(isinstance(name, str | None) for name in (*names, row.record)):
             raise ValueError(f"`rows`: expected `label` to be text, `key` and `record` text or None, got {row!r}.")
         for name, value in (("build", row.build), ("paper", row.paper)):
             if not isinstance(value, Quantity | None):
@@ -169,7 +170,8 @@ def comparison(
         if isinstance(row, str):
             return row
         run = recorded if row.record is None else others[row.record]
-        middle = "not recorded" if run is None or row.key is None else run.quantity(row.key)
+        names = row.key if isinstance(row.key, tuple) else (row.key,)
+        middle = "not recorded" if run is None or None in names or not names else run.quantity(*names)
         return row.label, row.paper, middle, row.build
 
     about = "no recorded run of the paper profile yet" if recorded is None else f"recorded run: {recorded}"

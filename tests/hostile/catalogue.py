@@ -120,6 +120,14 @@ LAYERS = [
         "'dodec",
     ),
     ("bandwidth of text", lambda: eq.LiftS2(1, bandwidth="4"), "bandwidth", "integer", "'4'"),
+    ("rules without heights", lambda: eq.LiftS2(1, quadrature=(4, 6)), "`LiftS2: quadrature`", "a height", "(4, 6)"),
+    (
+        "heights that fall",
+        lambda: eq.LiftS2(1, quadrature=((0.9, 4), (0.5, 6), (1, 8))),
+        "`LiftS2: quadrature`",
+        "heights that rise",
+        "sort the pairs",
+    ),
 ]
 
 GRAMS = [
