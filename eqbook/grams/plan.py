@@ -116,7 +116,7 @@ def _sphere(body: tuple[Layer, ...], head: tuple[Layer, ...], shape: tuple[int, 
     if program is None:
         return None
     size = quadrature_size(lift.quadrature, bandwidth, signed(Sequential(*body, *head)))
-    if isinstance(lift.quadrature, tuple):
+    if isinstance(lift.quadrature, tuple) and len(lift.quadrature) > 1:
         return Images(ByPeak(program, bandwidth, size, lift.quadrature), head, _large_tile())
     # On a group a pair takes a tenth of a microsecond: of small tiles, what comes once for a tile would be most.
     return Images(Sphere(program, bandwidth, size), head, 1024 if isinstance(size, str) else _large_tile())

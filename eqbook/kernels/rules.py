@@ -35,7 +35,7 @@ class Rule:
         near: from the factors and sizes of both inputs and their semivariance to the same two and the semivariance of
             $\sigma(u)$ and $\sigma(v)$; `None` for a layer that loses no digits by the covariance.
         cosine: from the factors of both inputs and their covariance to the number between -1 and 1 at whose ends the
-            dual is singular; `None` for a layer whose dual is nowhere singular.
+            dual may be singular; `None` for a layer whose dual is nowhere singular.
     """
 
     scales: Callable[[Scalar], Scales]

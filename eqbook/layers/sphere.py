@@ -95,9 +95,11 @@ class LiftS2(Layer):
             infinite, and an approximation of the network on SO(3) with few points: what the nonlinearities make of the
             correlation of two signals differs behind the pooling from degree 3, 4 or 6 on. The kernel is exact for any
             bandwidth, and Gram matrices have no negative eigenvalues but for rounding. Or pairs of a height and a size,
-            such as `((0.3, 4), (0.6, 6), (1, 12))`: in `eqbook.gram` a pair of inputs takes the first rule whose height
-            is not below that of its peak, see `eqbook.grams.methods.by_peak`. Finite networks, inputs with themselves
-            and the literal recursion take the last.
+            such as `((0.3, 4), (0.6, 6), (1, 12))`: in `eqbook.gram` a pair of inputs takes at least the first rule
+            whose height is not below that of its peak, measured at the points of the smallest rule, see
+            `eqbook.grams.methods.by_peak`. Which larger one it may take depends on the pairs computed beside it, so
+            entries change by the error of the rules with the size of tiles, the number of cores, or inside `jit`.
+            Finite networks, inputs with themselves and the literal recursion take the last rule.
 
     Raises:
         ValueError: if an argument is of the wrong kind, a rule is too small for the bandwidth, heights or sizes do not

@@ -11,7 +11,7 @@ import eqbook as eq
 
 pytest.importorskip("e3nn_jax", reason="the so3 extra")
 
-from eqbook.kernels import pair_kernel, so3  # noqa: E402
+from eqbook.kernels import erf_dual, pair_kernel, relu_dual, so3  # noqa: E402
 
 RULES = ((0.35, 4), (0.5, 6), (1.0, 10))
 W_STD, B_STD = 1.3, 0.2
@@ -33,38 +33,83 @@ def signals():
     return np.asarray(so3.sphere_signal(coefficients), float)
 
 
-def heights(one, two, size, of_erf):
-    """By the formula, at all points of the product rule, with sums that share nothing with the package's tables."""
+# Layers between lift and pooling, and what they do to a covariance: weights, a nonlinearity, a branch.
+NETWORKS = {
+    "erf": ((eq.Erf(), eq.SO3Conv(1, 1.2, 0.3), eq.Erf()), ("erf", (1.2, 0.3), "erf"), RULES),
+    "relu": (
+        (eq.Relu(), eq.SO3Conv(1, 1.2, 0.3), eq.Erf()),
+        ("relu", (1.2, 0.3), "erf"),
+        ((0.6, 4), (0.75, 6), (1.0, 10)),
+    ),
+    # The second one is the higher one.
+    "gain behind the first": (
+        (eq.Erf(), eq.SO3Conv(1, 4.0), eq.Erf()),
+        ("erf", (4.0, 0), "erf"),
+        ((0.6, 4), (0.75, 6), (1, 10)),
+    ),
+    "relu last": ((eq.Erf(), eq.SO3Conv(1), eq.Relu()), ("erf", (1.0, 0), "relu"), ((0.6, 4), (0.75, 6), (1, 10))),
+    "residual": (
+        (eq.LayerNorm(), eq.Residual(eq.SO3Conv(1, 1.5, 0.5)), eq.Residual(eq.Erf(), eq.SO3Conv(1)), eq.Relu()),
+        ("norm", [(1.5, 0.5)], ["erf", (1.0, 0)], "relu"),
+        ((0.6, 4), (0.75, 6), (1, 10)),
+    ),
+}
+
+
+def heights(one, two, size, steps):
+    """By the formula, at all points of the product rule, with none of the separable tables."""
     c1, c2 = (np.asarray(so3.sphere_coefficients(x, 3), float) for x in (one, two))
     turned = np.stack([so3.rotate_coefficients(angles, c2) for angles in so3.rotation_points(size)[0]])
-    volume = 4 * np.pi * c1.shape[-1]
-    k = W_STD**2 * np.einsum("imc,pjmc->ijp", c1, turned) / volume + B_STD**2
-    a, b = (W_STD**2 * (c**2).sum((1, 2)) / volume + B_STD**2 for c in (c1, c2))
-    a, b = (1 + 2 * a, 1 + 2 * b) if of_erf else (a, b)
-    return (2 if of_erf else 1) * np.abs(k).max(-1) / np.sqrt(a[:, None] * b)
+    volume, found = 4 * np.pi * c1.shape[-1], []
+    start = [np.einsum("imc,pjmc->ijp", c1, turned) / volume]
+    start += [((c**2).sum((1, 2)) / volume).reshape(shape) for c, shape in ((c1, (-1, 1, 1)), (c2, (1, -1, 1)))]
+
+    def walk(steps, kab):
+        for step in steps:
+            k, a, b = kab
+            if isinstance(step, tuple):
+                kab = [step[0] ** 2 * x + step[1] ** 2 for x in kab]
+            elif isinstance(step, list):
+                kab = [x + y for x, y in zip(kab, walk(step, kab))]
+            elif step == "norm":
+                kab = [k / np.sqrt(a * b), a / a, b / b]
+            else:
+                c = 2 * k / np.sqrt((1 + 2 * a) * (1 + 2 * b)) if step == "erf" else k / np.sqrt(a * b)
+                found.append(np.abs(c).max(-1))
+                dual = erf_dual if step == "erf" else relu_dual
+                kab = [np.asarray(dual(*ends)[0]) for ends in ((a, b, k), (a, a, a), (b, b, b))]
+        return kab
+
+    walk(((W_STD, B_STD), *steps), start)
+    return np.max(found, 0)
 
 
-@pytest.mark.parametrize("of_erf", [True, False])
-def test_each_pair_takes_the_rule_of_its_height(signals, of_erf, x64):
-    between = () if of_erf else (eq.Relu(), eq.SO3Conv(1, 1.2, 0.3), eq.Erf())
+@pytest.mark.parametrize("name", NETWORKS)
+def test_each_pair_takes_the_rule_of_its_height(signals, name, x64):
+    between, steps, rules = NETWORKS[name]
     one, two = signals[:70], signals[70:]
-    rules = RULES if of_erf else ((0.6, 4), (0.75, 6), (1.0, 10))
     found = eq.gram(network(rules, *between), one, two)
-    height = heights(one, two, 4, of_erf)
-    level = np.searchsorted([h for h, _ in rules], height)
-    assert np.bincount(level.ravel(), minlength=3).min() > 100, "the test wants pairs of all three"
-    # Pairs are sorted in blocks: a rule may be one that is needed by a neighbour, never a smaller one.
+    level = np.searchsorted([h for h, _ in rules], heights(one, two, 4, steps))
+    assert np.bincount(level.ravel(), minlength=3).min() > 50, "the test wants pairs of all three"
     by_size = [eq.gram(network(size, *between), one, two) for _, size in rules]
     for kind in ("nngp", "ntk"):
-        ours = getattr(found, kind)
-        fits = np.stack([np.isclose(ours, getattr(each, kind), rtol=1e-12, atol=1e-14) for each in by_size])
+        ours, each = getattr(found, kind), [np.asarray(getattr(gram, kind)) for gram in by_size]
+        fits = np.stack([np.isclose(ours, kernel, rtol=1e-12, atol=1e-14) for kernel in each])
         assert fits.any(0).all()
-        coarse = [getattr(each, kind) for each in by_size[:-1]]
-        apart = np.stack([abs(np.asarray(k - getattr(by_size[-1], kind))) > 1e-10 for k in coarse])
-        for size in range(2):  # a rule too small for the pair, where it can be told from the largest
+        apart = np.stack([abs(kernel - each[-1]) > 1e-10 for kernel in each[:-1]])
+        # Blocks of sorted pairs share a rule: one that a neighbour needs, never one too small.
+        for size in range(2):
             assert not (fits[size] & apart[size] & (level > size)).any()
-        least = fits[0] & apart[0]
-        assert least.sum() > 0.8 * ((level == 0) & apart[0]).sum(), "most small ones take the small rule"
+            its = apart[size] & (level == size)
+            assert its.any() and (fits[size] & its).sum() > 0.6 * its.sum(), "most take the rule of their height"
+
+
+def test_a_branch_counts_as_much_as_what_it_equals(signals, x64):
+    """Weights beside an identity are weights of another size."""
+    beside, alone = (eq.Residual(eq.SO3Conv(1, 1.0, 1.0)), eq.Relu()), (eq.SO3Conv(1, 2**0.5, 1.0), eq.Relu())
+    rules = ((0.6, 4), (0.75, 6), (1.0, 10))
+    one, two = (eq.gram(network(rules, *between), signals).nngp for between in (beside, alone))
+    np.testing.assert_allclose(one, two, rtol=1e-12)
 
 
 def test_one_rule_is_that_rule(signals):
@@ -82,7 +127,7 @@ def test_one_rule_is_that_rule(signals):
 
 
 def test_is_exact_to_the_error_of_its_rules(signals, x64):
-    """Heights up to which each rule is good to 1e-5 here; the smallest rule alone is not."""
+    """Heights up to which each rule is good to 1e-4 here; the smallest rule alone is not."""
     rules = ((0.25, 4), (0.45, 5), (0.55, 6), (0.7, 8), (0.85, 12), (1.0, 20))
     exact = eq.gram(network(20), signals[:60], signals[60:], "ntk").ntk
     ours, small = (eq.gram(network(q), signals[:60], signals[60:], "ntk").ntk for q in (rules, 4))
@@ -100,26 +145,34 @@ def test_matrix_is_symmetric_and_the_same_by_tiles(signals):
     assert np.abs(tiles - whole).max() < 0.1 * coarse
 
 
-def test_inside_jit_and_grad(signals):
-    net, one, two = network(RULES), signals[:5], signals[5:12]
-    np.testing.assert_allclose(
-        jax.jit(lambda a, b: eq.gram(net, a, b, "ntk").ntk)(one, two), eq.gram(net, one, two, "ntk").ntk, atol=1e-6
+def test_inside_jit_and_grad(signals, x64):
+    """All heights below that of the smallest rule: the same numbers and slopes as with that rule."""
+    rules = ((0.999, 4), (1.0, 10))
+    one, two = jax.numpy.asarray(signals[:5]), signals[5:12]
+    ours, small, large = (
+        jax.jit(lambda a, b, q=q: eq.gram(network(q), a, b, "ntk").ntk)(one, two) for q in (rules, 4, 10)
     )
+    np.testing.assert_allclose(ours, small, rtol=1e-12)
+    assert np.abs(ours - large).max() > 1e-9
 
-    def total(quadrature):
-        return jax.grad(lambda x: eq.gram(network(quadrature), x, two, "ntk").ntk.sum())(jax.numpy.asarray(one))
+    def slopes(quadrature):
+        return jax.grad(lambda x: eq.gram(network(quadrature), x, two, "ntk").ntk.sum())(one)
 
-    np.testing.assert_allclose(total(RULES), total(10), atol=2e-3 * np.abs(total(10)).max())
+    ours, small, large = map(slopes, (rules, 4, 10))
+    np.testing.assert_allclose(ours, small, atol=1e-12 * np.abs(small).max())
+    assert np.abs(ours - large).max() > 1e-7 * np.abs(large).max()
 
 
-def test_the_largest_rule_elsewhere(signals):
-    """Pair by pair, in the finite network, and for an input with itself."""
+def test_the_largest_rule_elsewhere(signals, x64):
+    """Pair by pair, in the finite network, and for inputs with themselves, in blocks and beyond one."""
     net, fine = network(RULES), network(10)
-    x = signals[:2].astype(np.float32)
+    x = 3 * signals[-33:]
     np.testing.assert_array_equal(pair_kernel(net, x[0], x[1]).ntk, pair_kernel(fine, x[0], x[1]).ntk)
-    ours, plain = (np.diag(eq.gram(each, x).ntk) for each in (net, fine))
-    np.testing.assert_allclose(ours, plain, rtol=1e-6)
-    outputs = [each.apply(each.init(quick_key(0), x.shape), x) for each in (net, fine)]
+    for n in (2, 33):
+        ours, plain, coarse = (np.diag(eq.gram(each, x[:n]).ntk) for each in (net, fine, network(4)))
+        np.testing.assert_allclose(ours, plain, rtol=1e-12)
+        assert np.abs(coarse / plain - 1).max() > 1e-9, "the diagonal tells rules apart"
+    outputs = [each.apply(each.init(quick_key(0), x.shape), x[:2]) for each in (net, fine)]
     np.testing.assert_array_equal(*outputs)
 
 
