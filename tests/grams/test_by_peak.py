@@ -45,7 +45,7 @@ NETWORKS = {
     "gain behind the first": (
         (eq.Erf(), eq.SO3Conv(1, 4.0), eq.Erf()),
         ("erf", (4.0, 0), "erf"),
-        ((0.6, 4), (0.75, 6), (1, 10)),
+        ((0.5, 4), (0.7, 6), (1, 10)),
     ),
     "relu last": ((eq.Erf(), eq.SO3Conv(1), eq.Relu()), ("erf", (1.0, 0), "relu"), ((0.6, 4), (0.75, 6), (1, 10))),
     "residual": (
