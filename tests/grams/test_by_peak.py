@@ -50,7 +50,7 @@ NETWORKS = {
     ),
     "relu last": ((eq.Erf(), eq.SO3Conv(1), eq.Relu()), ("erf", (1.0, 0), "relu"), ((0.6, 4), (0.75, 6), (1, 10))),
     "any activation": (
-        (eq.SO3Conv(1), eq.Activation(jax.numpy.tanh, nodes=6), eq.SO3Conv(1)),
+        (eq.SO3Conv(1), eq.Activation(jax.numpy.tanh, nodes=24), eq.SO3Conv(1)),
         ((1.0, 0), "any", (1.0, 0)),
         ((0.6, 4), (0.75, 6), (1, 10)),
     ),
@@ -95,10 +95,11 @@ def heights(one, two, size, steps):
 @pytest.mark.parametrize("name", NETWORKS)
 def test_each_pair_takes_the_rule_of_its_height(signals, name, x64):
     between, steps, rules = NETWORKS[name]
-    one, two = signals[:70], signals[70:]
+    step = 2 if name == "any activation" else 1  # it takes its time
+    one, two = signals[:70:step], signals[70::step]
     found = eq.gram(network(rules, *between), one, two)
     level = np.searchsorted([h for h, _ in rules], heights(one, two, 4, steps))
-    assert np.bincount(level.ravel(), minlength=3).min() > 50, "the test wants pairs of all three"
+    assert np.bincount(level.ravel(), minlength=3).min() > 20, "the test wants pairs of all three"
     by_size = [eq.gram(network(size, *between), one, two) for _, size in rules]
     for kind in ("nngp", "ntk"):
         ours, each = getattr(found, kind), [np.asarray(getattr(gram, kind)) for gram in by_size]
